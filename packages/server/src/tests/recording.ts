@@ -134,21 +134,30 @@ export function toTest(
   call: EndedCall,
   inner: readonly EndedCall[],
   registry: RecordingParts["registry"],
-  given: { readonly name?: string; readonly as?: SavedCaller } = {},
+  given: {
+    readonly name?: string;
+    readonly as?: SavedCaller;
+    /** Further values that must not be written down. */
+    readonly secrets?: ReadonlySet<string>;
+  } = {},
 ): RecordedTest {
   const tool = registry.get(call.toolName);
   // The answer of a tool that calls another server is a recorded answer too.
   const asked = tool !== undefined && reachesOut(tool) ? [call, ...inner] : inner;
-  const writer = new Writer(registry.secretMask, [call, ...inner]);
+  const known = registry.secretMask.and(given.secrets ?? new Set());
+  const writer = new Writer(known, [call, ...inner]);
   const args = writer.arguments(call.parameters, "arguments");
   if (call.error === undefined && tool !== undefined) requireFitting(args, tool);
+  // A record keeps a text that was sent in place of arguments under this key.
+  const isText = call.error?.code === "invalid_arguments" && Object.keys(args).join() === "raw";
+  const sent = isText && typeof args.raw === "string" ? args.raw : args;
   const calls = asked.map((one, index) => innerCallOf(one, writer, `calls/${index}`));
   const expect = expectationOf(call, writer);
   const ignore = volatileIn(expect.snapshot ?? expect.contains, call, [args, calls]);
   const test: SavedCall = {
     name: given.name ?? nameFor(call.toolName, args),
     tool: call.toolName,
-    arguments: args,
+    arguments: sent,
     ...(given.as && { as: given.as }),
     ...(tool?.metadata.dangerous === true && call.error === undefined && { approve: true }),
     expect,

@@ -5,13 +5,18 @@ import type { TestReport, TestResult } from "./runner.ts";
 /** How many differences of a problem are shown. */
 const MOST_SHOWN = 12;
 
+/** A text without the characters that control a terminal: tools and other servers may have written it. */
+function plain(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]/gu, "�");
+}
+
 type Style = (style: "green" | "red" | "dim" | "bold" | "yellow", text: string) => string;
 
 /** A test for people: one line when it passed, and all that does not hold when it failed. */
 export function resultLines(result: TestResult, style: Style): string[] {
   const { status, file, line, name, tool, problems, notes, updated } = result;
   const mark = status === "passed" ? style("green", "✓") : style("red", "✗");
-  const head = `${mark} ${name}  ${style("dim", `${tool}  ${file}:${line}`)}${updated ? style("yellow", "  updated") : ""}`;
+  const head = `${mark} ${plain(name)}  ${style("dim", `${tool}  ${file}:${line}`)}${updated ? style("yellow", "  updated") : ""}`;
   const said = notes.map((note) => style("dim", `    ${note}`));
   return [head, ...problems.flatMap((problem) => problemLines(problem, style)), ...said];
 }
@@ -20,16 +25,16 @@ function problemLines({ kind, message, differences = [] }: Problem, style: Style
   const shown = differences.slice(0, MOST_SHOWN).flatMap((difference) => differenceLines(difference, style));
   const rest = differences.length - MOST_SHOWN;
   return [
-    `    ${style("bold", kind)}: ${message}`,
+    `    ${style("bold", kind)}: ${plain(message)}`,
     ...shown.map((line) => `      ${line}`),
     ...(rest > 0 ? [`      … and ${rest} more places`] : []),
   ];
 }
 
 function differenceLines({ path, expected, actual }: Difference, style: Style): string[] {
-  const [left, right] = showPair(expected, actual);
+  const [left, right] = showPair(expected, actual).map(plain);
   return [
-    path === "" ? "(the whole value)" : path,
+    path === "" ? "(the whole value)" : plain(path),
     `  ${style("green", `expected ${left}`)}`,
     `  ${style("red", `got      ${right}`)}`,
   ];
@@ -37,7 +42,7 @@ function differenceLines({ path, expected, actual }: Difference, style: Style): 
 
 export function failureLines({ file, line, reason, remedy }: LoadFailure, style: Style): string[] {
   return [
-    `${style("red", "✗")} ${line === undefined ? file : `${file}:${line}`}: ${reason}`,
+    `${style("red", "✗")} ${line === undefined ? file : `${file}:${line}`}: ${plain(reason)}`,
     `    ${remedy}`,
   ];
 }
@@ -58,8 +63,8 @@ export function summaryLine(
 
 /** The problems of a test as one text, without colours. */
 export function problemText(problems: readonly Problem[]): string {
-  const plain: Style = (_style, text) => text;
-  return problems.flatMap((problem) => problemLines(problem, plain)).join("\n");
+  const unstyled: Style = (_style, text) => text;
+  return problems.flatMap((problem) => problemLines(problem, unstyled)).join("\n");
 }
 
 /** The report in the form that build servers read: one suite for each file. */

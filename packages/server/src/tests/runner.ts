@@ -139,7 +139,8 @@ export class TestRunner {
     const { registry } = this.#rack;
     if (mode === "off") await this.#bring();
     else this.#standIn(tools);
-    const secretOf = await this.#secretsFor(test, mode);
+    const secrets = await this.#secretsFor(test, mode);
+    const secretOf = (name: string) => secrets.get(name) ?? standInValue(name);
     const nameOf = (name: string) => registry.get(name)?.name ?? name;
     const mock = new RecordedAnswers(test, { mode, secretOf, nameOf });
     const callId = newCallId();
@@ -167,7 +168,7 @@ export class TestRunner {
       const changed = mode === "strict" ? this.#changedSchemas(test, tools) : [];
       // Told first: it mostly is the reason for all else.
       const problems = [...changed, ...mock.problems, ...broken];
-      return { result: whole, outcome, problems, mock, recorded };
+      return { result: whole, outcome, problems, mock, recorded, input, secrets: new Set(secrets.values()) };
     } finally {
       unsubscribe();
     }
@@ -189,11 +190,12 @@ export class TestRunner {
   }
 
   /** Writes the snapshot, and with `isRecording` what inner calls answered, as they are now. */
-  async #update(test: FoundTest, { result, recorded }: TriedTest, isRecording: boolean): Promise<void> {
+  async #update(test: FoundTest, tried: TriedTest, isRecording: boolean): Promise<void> {
     const { registry, directory } = this.#rack;
-    const parameters = typeof test.arguments === "object" ? test.arguments : {};
-    const call = { toolName: test.tool, parameters: {}, result, timestamp: Date.now() };
-    const { test: now, tools } = toTest({ ...call, parameters }, recorded, registry);
+    const { result, recorded, input, secrets } = tried;
+    const parameters = typeof input === "string" ? { raw: input } : input;
+    const call = { toolName: test.tool, parameters, result, timestamp: Date.now() };
+    const { test: now, tools } = toTest(call, recorded, registry, { secrets });
     await changeTestFile(join(directory, test.file), (document) => {
       const content: unknown = document.toJS();
       const { tests } = content as { tests: readonly SavedCall[] }; // The file was read a moment ago.
@@ -230,7 +232,7 @@ export class TestRunner {
   }
 
   /** Without mocks a secret must be set; with them, a text stands for one that is not. */
-  async #secretsFor(test: SavedCall, mode: MockMode): Promise<(name: string) => string> {
+  async #secretsFor(test: SavedCall, mode: MockMode): Promise<ReadonlyMap<string, string>> {
     const values = new Map<string, string>();
     for (const name of referencesIn([test.arguments, test.calls])) {
       const value = await this.#rack.secretOf(name);
@@ -240,7 +242,7 @@ export class TestRunner {
         );
       values.set(name, value ?? standInValue(name));
     }
-    return (name) => values.get(name) ?? standInValue(name);
+    return values;
   }
 
   /** How inner tools changed since the test was recorded. */
@@ -288,6 +290,10 @@ export interface TriedTest {
   readonly mock: RecordedAnswers;
   /** The calls that it made, as they ended. Only where they are to be recorded. */
   readonly recorded: readonly EndedCall[];
+  /** The arguments as they were sent. */
+  readonly input: NonNullable<SavedCall["arguments"]>;
+  /** The values that references of the test had. */
+  readonly secrets: ReadonlySet<string>;
 }
 
 interface RanTest {

@@ -261,6 +261,15 @@ export const refuse = Tool.define({
       env: { API_KEY: "another-key" },
     });
     expect(set.code).toBe(0);
+    const file = join(workspace.directory, "tests/sign.calls.yaml");
+    await writeFile(file, text.replace("hi by", "hello by"));
+    const update = ["test", "--mock", "off", "--update"];
+    expect(await runCli(update, { cwd: workspace.directory, env: { API_KEY: "another-key" } })).toMatchObject(
+      { code: 0 },
+    );
+    const updated = await readFile(file, "utf8");
+    expect(updated).toContain("hi by");
+    expect(updated).not.toContain("another-key");
   });
 
   it("of a dangerous tool runs only where the test approves it", async () => {

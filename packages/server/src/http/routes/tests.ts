@@ -13,7 +13,7 @@ import {
 } from "../../tests/index.ts";
 import { unknownCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
-import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
+import { HttpError, type Route, routesFor, s, whileAwaited } from "../wire/index.ts";
 
 /** As whom tests call tools on the server: their records are told apart by it. */
 const tester = { ...masterGrant, caller: "test" };
@@ -99,14 +99,16 @@ export function testRoutes(services: HttpServices): Route[] {
         }),
       }),
       answer: ["How they ended.", s.ref("TestReport")],
-      async handle({ body: { tool, file, name, mock: mode = "recorded" } }) {
+      async handle({ body: { tool, file, name, mock: mode = "recorded" }, incoming, outgoing }) {
         const isMeant = (test: { file: string; name: string; tool: string }) =>
           (tool === undefined || test.tool === tool) &&
           (file === undefined || test.file === file) &&
           (name === undefined || test.name === name);
         const files = selectTests(await readTestFiles(directory), undefined, isMeant);
-        const report = await runner.run(files, { mode });
-        for (const result of report.results) last.set(keyOf(result), { ...result, at: Date.now() });
+        const report = await whileAwaited(incoming, outgoing, (signal) =>
+          runner.run(files, { mode, signal }),
+        );
+        for (const result of report?.results ?? []) last.set(keyOf(result), { ...result, at: Date.now() });
         return report;
       },
     }),
