@@ -196,17 +196,14 @@ export class TestRunner {
     const parameters = typeof input === "string" ? { raw: input } : input;
     const call = { toolName: test.tool, parameters, result, timestamp: Date.now() };
     const { test: now, tools } = toTest(call, recorded, registry, { secrets });
-    await changeTestFile(join(directory, test.file), (document) => {
-      const content: unknown = document.toJS();
-      const { tests } = content as { tests: readonly SavedCall[] }; // The file was read a moment ago.
-      const index = tests.findIndex(({ name }) => name === test.name);
+    await changeTestFile(join(directory, test.file), ({ content, set }) => {
+      const index = content.tests.findIndex(({ name }) => name === test.name);
       if (index === -1) return;
-      const node = (value: unknown) => document.createNode(value, { aliasDuplicateObjects: false });
       if (test.expect?.snapshot !== undefined)
-        document.setIn(["tests", index, "expect", "snapshot"], node(now.expect?.snapshot));
+        set(["tests", index, "expect", "snapshot"], now.expect?.snapshot);
       if (!isRecording || now.calls === undefined) return;
-      document.setIn(["tests", index, "calls"], node(now.calls));
-      for (const [name, tool] of Object.entries(tools)) document.setIn(["tools", name], node(tool));
+      set(["tests", index, "calls"], now.calls);
+      for (const [name, tool] of Object.entries(tools)) set(["tools", name], tool);
     });
   }
 

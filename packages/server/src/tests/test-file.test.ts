@@ -135,6 +135,10 @@ tools:
     expect(tests[1]?.expect).toEqual(test.expect);
     expect(Object.keys(tools)).toEqual(["add"]);
     await expect(saveTest(directory, { test, tools: {} }, { isNamed: true })).rejects.toThrow("already");
+    const save = () => saveTest(directory, { test, tools: {} }, { isNamed: false });
+    const names = (await Promise.all([save(), save(), save()])).map(({ name }) => name);
+    expect(names).toEqual(["adds (3)", "adds (4)", "adds (5)"]);
+    expect((await readTestFile(directory, first.file)).failures).toEqual([]);
     await expect(saveTest(directory, { test, tools: {} }, { isNamed: true, file: "../x" })).rejects.toThrow(
       "cannot be the name",
     );

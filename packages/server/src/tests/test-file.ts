@@ -229,22 +229,39 @@ function remedyFor(path: readonly (string | number)[], content: unknown): string
   return "A file of tests has the keys tests and tools.";
 }
 
+/** A file of tests that is being changed. */
+export interface EditedFile {
+  readonly content: TestFileContent;
+  /** Sets the value at a path. */
+  set(path: readonly (string | number)[], value: unknown): void;
+}
+
 let writing: Promise<unknown> = Promise.resolve();
 
-/** Changes a file of tests, one change at a time. What people wrote into it stays, comments included. */
+/**
+ * Changes a file of tests, one change at a time. What people wrote into it stays, comments included. If `change` throws,
+ * nothing is written.
+ */
 export function changeTestFile(
   path: string,
-  change: (document: Document) => void,
+  change: (file: EditedFile) => void,
   schemaUrl = "http://127.0.0.1:7300/schemas/calls.json",
 ): Promise<void> {
   const work = async () => {
-    const { parseDocument } = await import("yaml");
+    const { isSeq, parseDocument } = await import("yaml");
     const before = await readFile(path, "utf8").catch((thrown) => {
       if (isRecord(thrown) && thrown.code === "ENOENT") return undefined;
       throw thrown;
     });
     const document = parseDocument(before ?? `# yaml-language-server: $schema=${schemaUrl}\ntests: []\n`);
-    change(document);
+    const list: unknown = document.get("tests", true);
+    // An empty list is written on one line, and so would be all that is added to it.
+    if (isSeq(list) && list.items.length === 0) list.flow = false;
+    change({
+      content: document.toJS(),
+      set: (steps, value) =>
+        document.setIn(steps, document.createNode(value, { aliasDuplicateObjects: false })),
+    });
     await mkdir(dirname(path), { recursive: true });
     const passing = `${path}.${process.pid}.new`;
     await writeFile(passing, document.toString({ lineWidth: 120 }));
@@ -253,24 +270,6 @@ export function changeTestFile(
   const done = writing.then(work, work);
   writing = done.catch(() => {});
   return done;
-}
-
-/** Adds a test to a file, with the tools that it needs. The file must have no test of that name. */
-function addTest(
-  path: string,
-  { test, tools }: { readonly test: SavedCall; readonly tools: Readonly<Record<string, RecordedTool>> },
-  schemaUrl?: string,
-): Promise<void> {
-  const add = (document: Document) => {
-    if (document.get("tests") === undefined) document.set("tests", []);
-    document.addIn(["tests"], document.createNode(test, { aliasDuplicateObjects: false }));
-    for (const [name, tool] of Object.entries(tools))
-      document.setIn(["tools", name], document.createNode(tool, { aliasDuplicateObjects: false }));
-    // An empty list is written on one line, and so would be all that is added to it.
-    const list: unknown = document.get("tests", true);
-    if (isRecord(list)) list.flow = false;
-  };
-  return changeTestFile(path, add, schemaUrl);
 }
 
 /** Where a test was written. */
@@ -298,14 +297,17 @@ export async function saveTest(
   // A file that is not there yet cannot be read either.
   if (failure?.line !== undefined)
     throw new Error(`${file}:${failure.line}: ${failure.reason} ${failure.remedy}`);
-  const names = new Set(there.tests.map(({ name }) => name));
-  if (isNamed && names.has(test.name))
-    throw new Error(`${file} has a test "${test.name}" already. Give it another name.`);
-  let { name } = test;
-  for (let count = 2; names.has(name); count++) name = `${test.name} (${count})`;
-  const named = { ...test, name };
-  await addTest(join(directory, file), { test: named, tools }, schemaUrl);
-  return { file, name, test: named };
+  let named = test;
+  const add = ({ content, set }: EditedFile) => {
+    const names = new Set(content.tests.map(({ name }) => name));
+    if (isNamed && names.has(test.name))
+      throw new Error(`${file} has a test "${test.name}" already. Give it another name.`);
+    for (let count = 2; names.has(named.name); count++) named = { ...test, name: `${test.name} (${count})` };
+    set(["tests", content.tests.length], named);
+    for (const [name, tool] of Object.entries(tools)) set(["tools", name], tool);
+  };
+  await changeTestFile(join(directory, file), add, schemaUrl);
+  return { file, name: named.name, test: named };
 }
 
 export interface SaveOptions {
