@@ -141,6 +141,7 @@ describe("GET /openapi.json", () => {
       "GET /api/tokens",
       "GET /api/tools",
       "GET /api/tools/{name}",
+      "GET /api/types",
       "GET /healthz",
       "GET /identity/{nonce}",
       "GET /metrics",
