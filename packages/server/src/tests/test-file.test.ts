@@ -112,6 +112,15 @@ tools:
     expect(failure.reason).toMatch(/MiB/);
   });
 
+  it("does not become too long to be read", async () => {
+    const directory = temporaryFolder();
+    const test = { name: "long", tool: "long", expect: { snapshot: "x".repeat(9 * 1024 * 1024) } };
+    await expect(saveTest(directory, { test, tools: {} }, { isNamed: false })).rejects.toThrow(
+      "would be longer",
+    );
+    expect((await readTestFile(directory, "tests/long.calls.yaml")).failures[0]?.reason).toContain("ENOENT");
+  });
+
   it("keeps its comments when a test is added, and takes no name twice", async () => {
     const directory = temporaryFolder();
     const test = { name: "adds", tool: "add", arguments: { a: 1 }, expect: { snapshot: { sum: "#1: yes" } } };

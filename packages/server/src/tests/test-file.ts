@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { compileSchema, type JsonSchemaObject, SchemaError, type SchemaIssue } from "@toolrack/core";
 import type { Document, LineCounter, Node } from "yaml";
 import { isRecord, type LoadFailure, reasonOf } from "../helpers/index.ts";
@@ -42,6 +42,9 @@ export async function readTestFiles(directory: string): Promise<TestFile[]> {
   return Promise.all(files.map((file) => readTestFile(directory, file)));
 }
 
+/** Files as they were read last: the console asks often, and a MiB takes more than half a second. */
+const known = new Map<string, { readonly stamp: string; readonly read: TestFile }>();
+
 /** Reads one file. Never rejects: what is wrong with it is in `failures`. */
 export async function readTestFile(directory: string, file: string): Promise<TestFile> {
   const path = join(directory, file);
@@ -50,10 +53,15 @@ export async function readTestFile(directory: string, file: string): Promise<Tes
     failures: [{ file, reason, remedy }],
   });
   try {
-    const { size } = await stat(path);
+    const { size, mtimeNs } = await stat(path, { bigint: true });
     if (size > LONGEST)
       return unusable(`It is longer than ${LONGEST / 1024 / 1024} MiB.`, "Divide it into several files.");
-    return await parseTestFile(await readFile(path, "utf8"), file);
+    const stamp = `${size} ${mtimeNs}`;
+    const before = known.get(path);
+    if (before?.stamp === stamp) return before.read;
+    const read = await parseTestFile(await readFile(path, "utf8"), file);
+    known.set(path, { stamp, read });
+    return read;
   } catch (thrown) {
     return unusable(`It cannot be read: ${reasonOf(thrown)}`, "Make it readable, or remove it.");
   }
@@ -262,9 +270,14 @@ export function changeTestFile(
       set: (steps, value) =>
         document.setIn(steps, document.createNode(value, { aliasDuplicateObjects: false })),
     });
+    const after = document.toString({ lineWidth: 120 });
+    if (Buffer.byteLength(after) > LONGEST)
+      throw new Error(
+        `${basename(path)} would be longer than ${LONGEST / 1024 / 1024} MiB. Write the test by hand, with less in it.`,
+      );
     await mkdir(dirname(path), { recursive: true });
     const passing = `${path}.${process.pid}.new`;
-    await writeFile(passing, document.toString({ lineWidth: 120 }));
+    await writeFile(passing, after);
     await rename(passing, path);
   };
   const done = writing.then(work, work);
