@@ -39,7 +39,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { loadBuiltins, openParts } from "./workspace-parts.ts";
+import { loadBuiltins, openParts, providerKeys } from "./workspace-parts.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -387,14 +387,6 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
     mcpFile: resolve(directory, config.mcp?.file ?? "mcp.json"),
     logFile: logFileOf(directory, config),
   };
-}
-
-/**
- * API keys of providers that are written in the config itself; references to variables and secrets are masked
- * elsewhere.
- */
-function providerKeys({ providers = {} }: Config): string[] {
-  return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
 }
 
 function logFileOf(directory: string, config: Config): string {
