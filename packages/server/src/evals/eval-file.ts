@@ -56,7 +56,7 @@ const expectation: JsonSchemaObject = {
   anyOf: [text, closed({ tool: text, arguments: { type: "object", additionalProperties: true } }, ["tool"])],
 };
 
-/** What stands in `evals/*.yaml`. Also given to editors. */
+/** What stands in `evals/*.yaml`. */
 export const evalSchema: JsonSchemaObject = closed(
   {
     model: { ...text, description: "As GET /v1/models lists it. Default: chat.model of the config." },

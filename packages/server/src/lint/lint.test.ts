@@ -106,6 +106,14 @@ describe("texts", () => {
     expect(finding!.reason).toBe("3 parameters have no description: `place.lat`, `bare`, `rows[].cell`.");
   });
 
+  it("takes a line of the tool's description for the description of a parameter", async () => {
+    const description =
+      "Translates a text.\n\nArgs:\n    from: The language of the text.\n    to (str): The reader's.\n  - `mode`: fast or exact";
+    const properties = { from: {}, to: {}, mode: {}, other: { type: "string" } };
+    const [finding] = await findings([tool({ description, parameters: { type: "object", properties } })]);
+    expect(finding).toMatchObject({ code: "parameter_undescribed", parameters: ["other"] });
+  });
+
   it("reads schemas of any library", async () => {
     const parameters = z.object({
       first: z.string(),
@@ -337,6 +345,9 @@ it("never throws, whatever a definition holds", async () => {
     parameters,
     metadata: { annotations: 3 },
   }));
+  let deep: object = { type: "object" };
+  for (let level = 0; level < 20_000; level++) deep = { type: "object", properties: { a: deep } };
+  tools.push({ ...tool({ name: "deep" }), parameters: deep, metadata: { annotations: 3 } });
   const odd = { ...tool({ name: "odd" }), description: "\ud800 \u0000 ((((" };
   await expect(findings([...tools, odd])).resolves.toBeDefined();
 });

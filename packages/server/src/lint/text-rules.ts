@@ -59,7 +59,7 @@ export function parameterFindings(definition: ToolDefinition | undefined): Found
 /** Returns a function that tells whether the text explains a parameter in a line of its own, as `city (str): The town`. */
 function explainer(text: string): (name: string) => boolean {
   const lines = text.matchAll(
-    /^[\s*-]*["'`]*([A-Za-z_][\w.-]*)["'`*]*\s*(?:\([^()\n]*\)\s*)?[:：–—-]\s*\S/gm,
+    /^[ \t*-]*["'`]*([A-Za-z_][\w.-]*)["'`*]*[ \t]*(?:\([^()\n]*\)[ \t]*)?[:：–—-][ \t]*\S/gm,
   );
   const explained = new Set(Array.from(lines, ([, name]) => name));
   return (name) => explained.has(name);
@@ -73,7 +73,8 @@ const MOST_LISTED = 5;
 
 function listed(parameters: readonly Parameter[]): string {
   const shown = parameters.slice(0, MOST_LISTED).map(({ path }) => `\`${path}\``);
-  return shown.join(", ") + (parameters.length > MOST_LISTED ? ", …" : "");
+  const more = parameters.length - shown.length;
+  return shown.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 const placeholder =

@@ -22,42 +22,54 @@ export interface Parameter {
   readonly path: string;
   readonly name: string;
   readonly schema: JsonSchemaObject;
-  /** Its description, or one of the schemas that it refers to. */
+  /** Its description, that of a schema that it refers to, or one around it that names it. */
   readonly description: string;
 }
 
-/** Most parameters that are looked at: a recursive schema has no end. */
+/** So many parameters are looked at, and so deep: a schema may be huge. */
 const MOST_PARAMETERS = 500;
+const DEEPEST = 32;
 
 /** All parameters of a schema, those of nested objects and of items too. */
 export function parametersOf(root: JsonSchemaObject): Parameter[] {
   const found: Parameter[] = [];
   const seen = new Set<object>();
   walkSchemas(root, (place) => {
-    const { schema, steps } = place;
-    if (seen.has(schema) || found.length >= MOST_PARAMETERS) return false;
-    seen.add(schema);
+    const { schema, steps, depth } = place;
     const [keyword, member] = steps;
-    if (keyword === "not" || keyword === "if") return false;
-    if (keyword === "properties") {
-      const texts = [...describingSchemas(schema, root), ...describingSchemas(schema.items, root)].map(
-        ({ description }) => description,
-      );
-      const description = texts.find((text) => typeof text === "string") ?? "";
-      found.push({ path: pathOf(place), name: String(member), schema, description: String(description) });
-    }
+    const isLeftOut = keyword === "not" || keyword === "if" || depth > DEEPEST;
+    if (isLeftOut || seen.has(schema) || found.length >= MOST_PARAMETERS) return false;
+    seen.add(schema);
+    if (keyword !== "properties") return true;
+    const name = String(member);
+    const texts = [...describingSchemas(schema, root), ...describingSchemas(schema.items, root)];
+    const own = texts.map(({ description }) => description).find((text) => typeof text === "string");
+    const around = placesAround(place).map((one) => one.schema.description);
+    const description = own ?? around.find((text) => wordsIn(text).includes(name)) ?? "";
+    found.push({ path: pathOf(place), name, schema, description: String(description) });
     return true;
   });
   return found;
 }
 
-function pathOf({ parent, steps }: SchemaPlace): string {
-  const before = parent === undefined ? "" : pathOf(parent);
-  const [keyword, member] = steps;
-  if (keyword === "items" || keyword === "prefixItems") return `${before}[]`;
-  const isNamed = ["properties", "patternProperties", "$defs", "definitions"].some((one) => one === keyword);
-  if (!isNamed) return before;
-  return before === "" ? String(member) : `${before}.${member}`;
+/** The schemas in which the place lies, the nearest first. */
+function placesAround({ parent }: SchemaPlace): SchemaPlace[] {
+  return parent === undefined ? [] : [parent, ...placesAround(parent)];
+}
+
+function wordsIn(text: unknown): readonly string[] {
+  return typeof text === "string" ? (text.match(/[\w-]+/g) ?? []) : [];
+}
+
+function pathOf(place: SchemaPlace): string {
+  return [place, ...placesAround(place)].reduceRight((before, { steps: [keyword, member] }) => {
+    if (keyword === "items" || keyword === "prefixItems") return `${before}[]`;
+    const isNamed = ["properties", "patternProperties", "$defs", "definitions"].some(
+      (one) => one === keyword,
+    );
+    if (!isNamed) return before;
+    return before === "" ? String(member) : `${before}.${member}`;
+  }, "");
 }
 
 /** Words for what a tool does, those of about the same meaning together. */
