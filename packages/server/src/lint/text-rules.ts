@@ -29,7 +29,10 @@ export function parameterFindings(definition: ToolDefinition | undefined): Found
   if (definition === undefined) return [];
   const isExplained = explainer(definition.description ?? "");
   const all = parametersOf(definition.inputSchema).filter(({ schema }) => !("const" in schema));
-  const missing = all.filter((one) => one.description.trim() === "" && !isExplained(one.name));
+  const missing = all.filter(
+    // An object is described by its members.
+    (one) => one.description.trim() === "" && !one.hasMembers && !isExplained(one.name),
+  );
   const vague = all.filter(
     (one) =>
       one.description.trim() !== "" && vagueness(one.description, one.name, emptyForParameters) !== undefined,
@@ -56,12 +59,16 @@ export function parameterFindings(definition: ToolDefinition | undefined): Found
   return found;
 }
 
-/** Returns a function that tells whether the text explains a parameter in a line of its own, as `city (str): The town`. */
+/**
+ * Returns a function that tells whether the text explains a parameter: in a line of its own, as `city (str): The town`, or
+ * in quotes.
+ */
 function explainer(text: string): (name: string) => boolean {
-  const lines = text.matchAll(
-    /^[ \t*-]*["'`]*([A-Za-z_][\w.-]*)["'`*]*[ \t]*(?:\([^()\n]*\)[ \t]*)?[:：–—-][ \t]*\S/gm,
+  const line = /^[ \t*-]*["'`]*([A-Za-z_][\w.-]*)["'`*]*[ \t]*(?:\([^()\n]*\)[ \t]*)?[:：–—-][ \t]*\S/gm;
+  const quote = /["'`]([A-Za-z_][\w.-]*)["'`]/g;
+  const explained = new Set(
+    [line, quote].flatMap((form) => Array.from(text.matchAll(form), ([, name]) => name)),
   );
-  const explained = new Set(Array.from(lines, ([, name]) => name));
   return (name) => explained.has(name);
 }
 

@@ -1,5 +1,5 @@
 import { type JsonSchemaObject, type ToolDefinition, type ToolInfo, toDefinition } from "@toolrack/core";
-import { describingSchemas, type SchemaPlace, walkSchemas } from "@toolrack/core/internal/schema";
+import { describingSchemas, keysOf, type SchemaPlace, walkSchemas } from "@toolrack/core/internal/schema";
 import { originOf } from "../config/index.ts";
 
 /** The name that the tool's author gave it: for a tool of a server, the one without the server's key. */
@@ -24,6 +24,8 @@ export interface Parameter {
   readonly schema: JsonSchemaObject;
   /** Its description, that of a schema that it refers to, or one around it that names it. */
   readonly description: string;
+  /** It is an object, or a list of objects, whose members are parameters too. */
+  readonly hasMembers: boolean;
 }
 
 /** So many parameters are looked at, and so deep: a schema may be huge. */
@@ -46,7 +48,8 @@ export function parametersOf(root: JsonSchemaObject): Parameter[] {
     const own = texts.map(({ description }) => description).find((text) => typeof text === "string");
     const around = placesAround(place).map((one) => one.schema.description);
     const description = own ?? around.find((text) => wordsIn(text).includes(name)) ?? "";
-    found.push({ path: pathOf(place), name, schema, description: String(description) });
+    const hasMembers = texts.some(({ properties }) => keysOf(properties).length > 0);
+    found.push({ path: pathOf(place), name, schema, description: String(description), hasMembers });
     return true;
   });
   return found;
