@@ -13,8 +13,8 @@ import { Twins } from "./twins.ts";
 /** The rules that tool files switch off for their own tools, by the origin of the tools. */
 export type LintSwitches = ReadonlyMap<string, ReadonlySet<LintRule>>;
 
-/** How many tools are looked at in one turn of the event loop. */
-const SLICE = 20;
+/** Milliseconds for which tools are looked at in one turn of the event loop. */
+const SLICE = 10;
 
 /** Finds what misleads models in the definitions of tools. Reads no files and asks nobody. */
 export class Linter {
@@ -74,9 +74,12 @@ export class Linter {
 
 /** Lets other work in between: there may be tens of thousands of tools. */
 async function inSlices(tools: readonly ToolInfo[], look: (tool: ToolInfo) => void): Promise<void> {
-  for (const [at, tool] of tools.entries()) {
-    if (at > 0 && at % SLICE === 0) await nextTurn();
+  let begun = performance.now();
+  for (const tool of tools) {
     look(tool);
+    if (performance.now() - begun < SLICE) continue;
+    await nextTurn();
+    begun = performance.now();
   }
 }
 

@@ -15,6 +15,12 @@ const LONGEST_TEXT = 600;
 const LEAST_TERMS = 2;
 const MOST_WORDS = 6;
 
+/** How well search finds another tool by the words of one, compared with the one itself. */
+interface Likeness {
+  readonly other: ToolInfo;
+  readonly share: number;
+}
+
 /**
  * Finds tools that a model will confuse, with the rack's own search: a request in the words of one tool finds the other
  * nearly as well. Only descriptions are compared, because names differ, if only by the server that tools come from; and
@@ -23,6 +29,7 @@ const MOST_WORDS = 6;
 export class Twins {
   readonly #index = new ToolIndex();
   readonly #tools = new Map<string, ToolInfo>();
+  readonly #known = new Map<ToolInfo, readonly Likeness[]>();
 
   add(tool: ToolInfo): void {
     this.#tools.set(tool.name, tool);
@@ -39,7 +46,14 @@ export class Twins {
     });
   }
 
-  #nearest(tool: ToolInfo): { readonly other: ToolInfo; readonly share: number }[] {
+  /** Found once for each tool, because tools that are alike ask for each other. */
+  #nearest(tool: ToolInfo): readonly Likeness[] {
+    const known = this.#known.get(tool) ?? this.#search(tool);
+    this.#known.set(tool, known);
+    return known;
+  }
+
+  #search(tool: ToolInfo): Likeness[] {
     const text = comparedText(tool);
     if (searchTerms(text).size < LEAST_TERMS) return [];
     const matches = this.#index.search(text, { limit: MOST_COMPARED });
