@@ -305,6 +305,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .argument("<name>", "its name or an alias")
     .action(runs(async () => (await import("./commands/tools.ts")).show));
 
+  command("types", "print the tools as an interface of TypeScript, for createClient of @toolrack/core/client")
+    .option("--expert <name>", "only the tools of an expert of the running server")
+    .action(runs(async () => (await import("./commands/tools.ts")).types));
+
   command("search", "find tools by words, English or Chinese")
     .argument("<words...>")
     .option("--limit <count>", "at most so many", wholeNumber, 10)
