@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { TrialOutcome } from "../chat/index.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { evaluate, readEvalFile } from "./index.ts";
-import { difference, wilson } from "./statistics.ts";
+import { difference, wilson } from "./model-runs.ts";
 
 function tool(name: string, description: string, properties: object = {}): ToolInfo {
   return Tool.define({ name, description, parameters: { type: "object", properties }, execute: () => "" });

@@ -9,10 +9,11 @@ import {
   type CaseRuns,
   type Confusion,
   Confusions,
+  difference,
   type HitRate,
+  type Interval,
   tryModel,
 } from "./model-runs.ts";
-import { difference, type Interval } from "./statistics.ts";
 
 export interface CaseReport {
   readonly name: string;

@@ -8,7 +8,7 @@ import {
 } from "@toolrack/core";
 import { canonicalName, definitionTokens, splitWords } from "@toolrack/core/internal";
 import { isRecord, memberAt, pointerSteps } from "@toolrack/core/internal/schema";
-import type { Found } from "./finding.ts";
+import type { Found } from "./tool-facts.ts";
 
 /** What the providers' formats cannot carry of a definition. */
 export function providerFindings(tool: ToolInfo, definition: ToolDefinition | undefined): Found[] {

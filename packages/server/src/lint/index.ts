@@ -1,2 +1,2 @@
-export type { Finding } from "./finding.ts";
 export { Linter, type LintSwitches, readSwitches } from "./lint.ts";
+export type { Finding } from "./tool-facts.ts";

@@ -4,10 +4,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ToolInfo } from "@toolrack/core";
 import { type Config, type LintRule, lintRules, toolMatcher } from "../config/index.ts";
 import { annotationFindings, costFindings, nameFindings, providerFindings } from "./definition-rules.ts";
-import type { Finding } from "./finding.ts";
 import { IdSources } from "./ids.ts";
 import { parameterFindings, textFindings } from "./text-rules.ts";
-import { definitionOf } from "./tool-facts.ts";
+import { definitionOf, type Finding } from "./tool-facts.ts";
 import { Twins } from "./twins.ts";
 
 /** The rules that tool files switch off for their own tools, by the origin of the tools. */

@@ -1,7 +1,6 @@
 import type { ToolDefinition, ToolInfo } from "@toolrack/core";
 import { searchTerms } from "@toolrack/core/internal";
-import type { Found } from "./finding.ts";
-import { ownNameOf, type Parameter, parametersOf } from "./tool-facts.ts";
+import { type Found, ownNameOf, type Parameter, parametersOf } from "./tool-facts.ts";
 
 /** Findings on the description of a tool. */
 export function textFindings(tool: ToolInfo): Found[] {

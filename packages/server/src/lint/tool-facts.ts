@@ -1,6 +1,22 @@
 import { type JsonSchemaObject, type ToolDefinition, type ToolInfo, toDefinition } from "@toolrack/core";
 import { describingSchemas, keysOf, type SchemaPlace, walkSchemas } from "@toolrack/core/internal/schema";
-import { originOf } from "../config/index.ts";
+import { type LintRule, originOf } from "../config/index.ts";
+
+/** Something in a tool's definition that misleads models. */
+export interface Finding {
+  readonly code: LintRule;
+  readonly tool: string;
+  readonly reason: string;
+  /** What would settle it. */
+  readonly remedy: string;
+  /** The parameters that it is about, as people write them: `filter.since`, `items[].id`. */
+  readonly parameters?: readonly string[];
+  /** The tool with which models will confuse this one. */
+  readonly twin?: string;
+}
+
+/** A finding as a rule reports it. */
+export type Found = Omit<Finding, "tool">;
 
 /** The name that the tool's author gave it: for a tool of a server, the one without the server's key. */
 export function ownNameOf(tool: ToolInfo): string {

@@ -1,7 +1,6 @@
 import { compileSchema, type ToolInfo } from "@toolrack/core";
 import { schemaText, searchTerms, splitWords, ToolIndex } from "@toolrack/core/internal";
-import type { Found } from "./finding.ts";
-import { actionOf, ownNameOf } from "./tool-facts.ts";
+import { actionOf, type Found, ownNameOf } from "./tool-facts.ts";
 
 /** A tool is a twin when search, asked for the words of one, finds the other this well, compared with the one itself. */
 const TWIN_SHARE = 0.86;
