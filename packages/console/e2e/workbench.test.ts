@@ -63,7 +63,9 @@ describeConsole(
       await page.getByRole("button", { name: /\d findings?/ }).click();
       await page.getByRole("heading", { name: "What lint finds" }).waitFor();
       await page.getByText("Parameters without description").waitFor();
-      await page.getByText("7 parameters have no description: text, id, either, map, pair and 2 more.").waitFor();
+      await page
+        .getByText("7 parameters have no description: text, id, either, map, pair and 2 more.")
+        .waitFor();
     });
 
     it("keeps the form and the run for who looks elsewhere and comes back", async () => {

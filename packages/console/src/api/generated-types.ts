@@ -215,7 +215,19 @@ export interface FileReport {
 }
 
 export interface Finding {
-  readonly code: "description_missing" | "description_vague" | "parameter_undescribed" | "parameter_vague" | "near_twin" | "unknown_id" | "strict_lost" | "provider_loss" | "name_long" | "tokens_high" | "annotations_contradict" | "destructive_unmarked";
+  readonly code:
+    | "description_missing"
+    | "description_vague"
+    | "parameter_undescribed"
+    | "parameter_vague"
+    | "near_twin"
+    | "unknown_id"
+    | "strict_lost"
+    | "provider_loss"
+    | "name_long"
+    | "tokens_high"
+    | "annotations_contradict"
+    | "destructive_unmarked";
   readonly tool: string;
   readonly reason: string;
   readonly remedy: string;
