@@ -49,6 +49,7 @@ const translations: Readonly<Record<string, string>> = {
   "One tool with its schemas": "一个工具及其 schema",
   "Switches a tool on or off": "启用或停用一个工具",
   "Switches several tools on or off": "同时启用或停用多个工具",
+  "What in the definitions of tools misleads models": "工具定义中会误导模型的内容",
   "Calls a tool": "调用一个工具",
   "Recorded calls, newest first": "已记录的调用，最新的在前",
   "One call, under way or ended": "一次调用，进行中或已结束",

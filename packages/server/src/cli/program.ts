@@ -69,6 +69,12 @@ Examples:
   toolrack skills show pdf-tools
   toolrack skills export "SearXNG Search" --to skills`;
 
+const evalHelp = `
+Examples:
+  toolrack eval
+  toolrack eval evals/files.yaml --offline
+  toolrack eval evals/*.yaml --model local/qwen3 --runs 20`;
+
 /**
  * Makes the program with all commands. The code of a command is imported only when it runs, so that help,
  * completion and usage errors are fast.
@@ -340,6 +346,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("check", "say what became of every tool file: loaded, adapted, failed and why")
     .argument("[path]", "a workspace, any folder of tool files, or one file")
     .option("-w, --watch", "go on, and tell of every change")
+    .option("--lint", "also what in the definitions of their tools misleads models")
     .action(runs(async () => (await import("./commands/check.ts")).check));
 
   command("test", "run the saved calls in tests/*.calls.yaml, or save one with --from")
@@ -378,6 +385,21 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--host <host>", "the address to listen on; default: 127.0.0.1")
     .option("--stdio", "serve the MCP client that starts this, over standard input and output")
     .action(runs(async () => (await import("./commands/mock.ts")).mock));
+
+  command("lint", "say what in the definitions of tools misleads models, why, and what would settle it")
+    .argument(
+      "[pattern]",
+      "only tools with such a name, such as internal_file_*, or of one MCP server: mcp:KEY",
+    )
+    .action(runs(async () => (await import("./commands/lint.ts")).lint));
+
+  command("eval", "try whether prompts lead to the right tools, by search and by a model")
+    .argument("[files...]", "default: evals/*.yaml of the workspace")
+    .option("--offline", "ask no model, although a provider is configured")
+    .option("--model <name>", "as GET /v1/models lists it; default: the file's, or the config's chat.model")
+    .option("--runs <count>", "ask each prompt so often; default: the file's, or 5", wholeNumber)
+    .addHelpText("after", evalHelp)
+    .action(runs(async () => (await import("./commands/eval.ts")).evaluateFiles));
 
   command("logs", "show the last calls")
     .option("-f, --follow", "go on, and show those to come")
