@@ -117,6 +117,7 @@ describe("GET /openapi.json", () => {
       "GET /api/experts",
       "GET /api/experts/{id}",
       "GET /api/files",
+      "GET /api/lint",
       "GET /api/mcp-servers",
       "GET /api/mcp-servers/{key}",
       "GET /api/mcp-servers/{key}/log",
