@@ -49,6 +49,7 @@ const translations: Readonly<Record<string, string>> = {
   "One tool with its schemas": "一个工具及其 schema",
   "Switches a tool on or off": "启用或停用一个工具",
   "Switches several tools on or off": "同时启用或停用多个工具",
+  "What in the definitions of tools misleads models": "工具定义中会误导模型的内容",
   "Calls a tool": "调用一个工具",
   "Recorded calls, newest first": "已记录的调用，最新的在前",
   "Sessions that went in circles in the last 24 hours, newest first":
@@ -59,6 +60,12 @@ const translations: Readonly<Record<string, string>> = {
   "The whole text of a result, page by page": "结果的全文，逐页读取",
   "The whole record of a call that has ended, as a file": "一次已结束的调用的完整记录，以文件形式给出",
   "Makes a recorded call again": "重新执行一次已记录的调用",
+  "Writes a test of a recorded call": "把一次已记录的调用写成测试",
+  "The tests of the workspace, and how each ended last": "工作区的测试，以及各自上次的结果",
+  "Runs tests of the workspace": "运行工作区的测试",
+  "The JSON Schema of files of tests": "测试文件的 JSON Schema",
+  "The call cannot be written down as a test: its record is not whole, a secret cannot be left out (`details.path`), or the file of tests refuses it.":
+    "这次调用无法写成测试：记录不完整、有无法略去的机密（`details.path`），或测试文件不接受它。",
   "Questions that wait for a person, newest first": "等待人回答的问题，最新的在前",
   "One question, and the answer to it": "一个问题及其回答",
   "Answers a question; the first answer counts": "回答一个问题；第一个回答有效",

@@ -4,6 +4,7 @@ import type { HttpExtension, Route } from "../wire/index.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
+import { lintRoute } from "./lint.ts";
 import { loopRoutes } from "./loops.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { offeringRoutes } from "./offerings.ts";
@@ -14,6 +15,7 @@ import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
+import { testRoutes } from "./tests.ts";
 import { tokenRoutes } from "./tokens.ts";
 import { toolRoutes } from "./tools.ts";
 import { secretRoutes, settingRoutes } from "./values.ts";
@@ -29,8 +31,10 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...secretRoutes(services),
     ...settingRoutes(services),
     ...toolRoutes(services),
+    lintRoute(services),
     ...callRoutes(services),
     ...loopRoutes(services),
+    ...testRoutes(services),
     statsRoute(services),
     overviewRoute(services),
     ...approvalRoutes(services),
