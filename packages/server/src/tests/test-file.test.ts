@@ -42,16 +42,21 @@ tools:
   });
 
   const hostile: [string, string, number, RegExp][] = [
-    ["an anchor", "tests:\n  - name: a\n    tool: &x b\n", 3, /Anchors and aliases/],
-    ["an alias bomb", `a: &a [x,x]\nb: &b [*a,*a]\ntests: [*b,*b]\n`, 1, /Anchors and aliases/],
-    ["an unknown tag", "tests:\n  - name: a\n    tool: !shell rm\n", 3, /tag !shell/],
+    ["an anchor", "tests:\n  - name: a\n    tool: &x b\n", 3, /Anchors are not read/],
+    ["an alias bomb", `a: &a [x,x]\nb: &b [*a,*a]\ntests: [*b,*b]\n`, 1, /Anchors are not read/],
+    ["an unknown tag", "tests:\n  - name: a\n    tool: !shell rm\n", 3, /Tags are not read/],
     [
       "a tag of another language",
       "tests:\n\n  - name: !!js/function 'x'\n    tool: b\n",
       3,
-      /tag .*js\/function/,
+      /Tags are not read/,
     ],
-    ["binary data", "tests:\n  - name: a\n    tool: b\n    arguments: { x: !!binary aGk= }\n", 4, /tag/],
+    [
+      "binary data",
+      "tests:\n  - name: a\n    tool: b\n    arguments: { x: !!binary aGk= }\n",
+      4,
+      /Tags are not read/,
+    ],
     [
       "a list as a key",
       "tests:\n  - name: a\n    tool: b\n    arguments:\n      ? [1, 2]\n      : 3\n",
@@ -69,12 +74,22 @@ tools:
       "no number of JSON",
       "tests:\n  - name: a\n    tool: b\n    arguments: { x: .inf }\n",
       4,
-      /no form in JSON/,
+      /no number that JSON keeps/,
     ],
-    ["deep nesting", `tests:\n  - ${"[".repeat(20_000)}${"]".repeat(20_000)}\n`, 2, /too deep/],
-    ["deep nesting that can be parsed", `tests:\n  - ${"[".repeat(300)}${"]".repeat(300)}\n`, 2, /too deep/],
-    ["something else than YAML", "tests:\n  - name: 'a\n", 3, /not YAML/],
-    ["two documents", "tests: []\n---\ntests: []\n", 2, /not YAML/],
+    [
+      "deep nesting",
+      `tests:\n  - ${"[".repeat(20_000)}${"]".repeat(20_000)}\n`,
+      2,
+      /nested more than 64 levels/,
+    ],
+    [
+      "deep nesting that can be parsed",
+      `tests:\n  - ${"[".repeat(300)}${"]".repeat(300)}\n`,
+      2,
+      /nested more than 64 levels/,
+    ],
+    ["something else than YAML", "tests:\n  - name: 'a\n", 3, /no YAML/],
+    ["two documents", "tests: []\n---\ntests: []\n", 2, /second document/],
     ["a list", "- a\n", 1, /object/i],
     ["an unknown key of a test", "tests:\n  - name: a\n    tool: b\n    argument: {}\n", 4, /argument/],
     ["an unknown expectation", "tests:\n  - name: a\n    tool: b\n    expect:\n      equal: 3\n", 5, /equal/],
@@ -109,7 +124,7 @@ tools:
 
   it("that is huge is not read", async () => {
     const failure = await failureOf(`tests: []\n# ${"x".repeat(9 * 1024 * 1024)}`);
-    expect(failure.reason).toMatch(/MiB/);
+    expect(failure.reason).toMatch(/longer than 8192 KiB/);
   });
 
   it("does not become too long to be read", async () => {
@@ -146,7 +161,7 @@ tools:
     await expect(saveTest(directory, { test, tools: {} }, { isNamed: true })).rejects.toThrow("already");
     const save = () => saveTest(directory, { test, tools: {} }, { isNamed: false });
     const names = (await Promise.all([save(), save(), save()])).map(({ name }) => name);
-    expect(names).toEqual(["adds (3)", "adds (4)", "adds (5)"]);
+    expect(names.sort()).toEqual(["adds (3)", "adds (4)", "adds (5)"]);
     expect((await readTestFile(directory, first.file)).failures).toEqual([]);
     await expect(saveTest(directory, { test, tools: {} }, { isNamed: true, file: "../x" })).rejects.toThrow(
       "cannot be the name",

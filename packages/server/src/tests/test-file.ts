@@ -1,8 +1,8 @@
 import { mkdir, readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compileSchema, type JsonSchemaObject, SchemaError, type SchemaIssue } from "@toolrack/core";
-import type { Document, LineCounter, Node } from "yaml";
 import { isRecord, type LoadFailure, reasonOf } from "../helpers/index.ts";
+import { parseYaml, YamlFileError } from "../helpers/yaml-file.ts";
 import { type RecordedTool, type SavedCall, type TestFileContent, testFileSchema } from "./saved-call.ts";
 
 /** The folder of a workspace that holds the files of tests. */
@@ -10,7 +10,6 @@ export const TEST_FOLDER = "tests";
 const ending = /\.calls\.ya?ml$/;
 /** Characters of a file: reading YAML takes about a second for each MiB. */
 const LONGEST = 8 * 1024 * 1024;
-const DEEPEST = 100;
 const MOST_ISSUES = 20;
 
 /** A file of tests, as far as it could be read. */
@@ -69,119 +68,35 @@ export async function readTestFile(directory: string, file: string): Promise<Tes
 
 /** Reads the text of a file of tests. */
 export async function parseTestFile(text: string, file: string): Promise<TestFile> {
-  const { LineCounter } = await import("yaml");
-  const lines = new LineCounter();
   const failures: LoadFailure[] = [];
-  const fail = (line: number | undefined, reason: string, remedy: string) => {
-    failures.push({ file, reason, remedy, ...(line !== undefined && { line }) });
-  };
   const nothing: TestFile = { file, tests: [], tools: {}, failures };
-  if (text.length > LONGEST) {
-    fail(1, `It is longer than ${LONGEST / 1024 / 1024} MiB.`, "Divide it into several files.");
-    return nothing;
-  }
-  let document: Document.Parsed;
-  try {
-    document = await parseSafely(text, lines, fail);
-  } catch (thrown) {
-    if (!(thrown instanceof RangeError)) throw thrown;
-    fail(deepestLine(text), "Values are nested too deep.", `Nest them at most ${DEEPEST} levels deep.`);
-    return nothing;
-  }
-  if (failures.length > 0) return nothing;
-  const content: unknown = document.toJS();
-  const lineAt = (path: readonly (string | number)[]) => lineOf(document, lines, path);
-  for (const issue of await issuesOf(content)) {
-    const path = stepsOf(issue.path);
-    fail(lineAt(path), issue.message, remedyFor(path, content));
-  }
+  const parsed = await parseYaml(text, file, LONGEST).catch((thrown: unknown) => {
+    if (!(thrown instanceof YamlFileError)) throw thrown;
+    failures.push({ file, line: thrown.line, reason: thrown.reason, remedy: "Correct the YAML." });
+    return undefined;
+  });
+  if (parsed === undefined) return nothing;
+  const { value: content, lineOf } = parsed;
+  const fail = (path: string, reason: string, remedy: string) => {
+    failures.push({ file, reason, remedy, line: lineOf(path) });
+  };
+  for (const { path, message } of await issuesOf(content)) fail(path, message, remedyFor(path, content));
   if (failures.length > 0) return nothing;
   const { tests, tools = {} } = content as TestFileContent; // The schema has been checked.
   const names = new Set<string>();
   for (const [index, { name, expect, calls = [] }] of tests.entries()) {
-    if (names.has(name))
-      fail(lineAt(["tests", index, "name"]), `There are two tests "${name}".`, "Rename one.");
+    const at = `tests[${index}]`;
+    if (names.has(name)) fail(`${at}.name`, `There are two tests "${name}".`, "Rename one.");
     names.add(name);
     const flaw = isRecord(expect?.matches) ? await flawOf(expect.matches) : undefined;
-    if (flaw !== undefined) {
-      const path = ["tests", index, "expect", "matches", ...stepsOf(flaw.path ?? "")];
-      fail(lineAt(path), flaw.message, "Write a JSON Schema.");
-    }
-    for (const [at, call] of calls.entries())
-      if (call.error === undefined && call.answer === undefined && call.result === undefined)
-        fail(
-          lineAt(["tests", index, "calls", at]),
-          "The call has no answer.",
-          "Give it answer, result or error.",
-        );
+    if (flaw !== undefined) fail(`${at}.expect.matches`, flaw.message, "Write a JSON Schema.");
+    for (const [call, { error, answer, result }] of calls.entries())
+      if (error === undefined && answer === undefined && result === undefined)
+        fail(`${at}.calls[${call}]`, "The call has no answer.", "Give it answer, result or error.");
   }
   if (failures.length > 0) return nothing;
-  const found = tests.map((test, index) => ({ ...test, file, line: lineAt(["tests", index]) ?? 1 }));
+  const found = tests.map((test, index) => ({ ...test, file, line: lineOf(`tests[${index}]`) }));
   return { ...nothing, tests: found, tools };
-}
-
-type Fail = (line: number | undefined, reason: string, remedy: string) => void;
-
-/** Parses YAML that is plain data: without anchors, aliases, tags, and keys or numbers that JSON does not have. */
-async function parseSafely(text: string, lines: LineCounter, fail: Fail): Promise<Document.Parsed> {
-  const { isAlias, isNode, isPair, isScalar, parseDocument, visit } = await import("yaml");
-  const options = { lineCounter: lines, schema: "core", logLevel: "error", prettyErrors: false } as const;
-  const document = parseDocument(text, options);
-  const lineAt = (offset: number | undefined) => (offset === undefined ? 1 : lines.linePos(offset).line);
-  if (document.errors.some(({ message }) => message.includes("call stack"))) throw new RangeError("too deep");
-  for (const { message, pos } of document.errors.slice(0, MOST_ISSUES))
-    fail(lineAt(pos[0]), `It is not YAML: ${message}`, "Correct the YAML.");
-  if (document.errors.length > 0) return document;
-  visit(document, (key, node, ancestors) => {
-    if (isPair(node)) {
-      const name = isScalar(node.key) ? node.key.value : undefined;
-      const isPlain = typeof name === "string" || typeof name === "number" || typeof name === "boolean";
-      if (isPlain && name !== "__proto__") return undefined;
-      fail(lineAt(rangeOf(node.key)), "A key must be a plain text.", "Write the key as a text.");
-      return visit.BREAK;
-    }
-    if (!isNode(node)) return undefined;
-    const line = () => lineAt(rangeOf(node));
-    const plain = "Write the value itself in this place.";
-    if (isAlias(node) || node.anchor !== undefined)
-      fail(line(), "Anchors and aliases are not read here.", plain);
-    else if (node.tag !== undefined && !isCoreTag(node.tag))
-      fail(line(), `The tag ${node.tag.slice(0, 80)} is not read here.`, plain);
-    else if (
-      isScalar(node) &&
-      typeof node.value === "number" &&
-      !Number.isFinite(node.value) &&
-      key !== "key"
-    )
-      fail(line(), "This number has no form in JSON.", "Write a finite number, or a text in quotes.");
-    else if (ancestors.length > 2 * DEEPEST)
-      fail(line(), "Values are nested too deep.", `Nest them at most ${DEEPEST} levels deep.`);
-    else return undefined;
-    return visit.BREAK;
-  });
-  return document;
-}
-
-/** Tags that the YAML library gives plain values by itself. */
-function isCoreTag(tag: string): boolean {
-  return /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/.test(tag);
-}
-
-function rangeOf(node: unknown): number | undefined {
-  return isRecord(node) && Array.isArray(node.range) ? Number(node.range[0]) : undefined;
-}
-
-/** The line on which a text is nested deepest, for a text that is too deep to be parsed. */
-function deepestLine(text: string): number {
-  let depth = 0;
-  let line = 1;
-  for (const character of text) {
-    if (character === "\n") line++;
-    else if (character === "[" || character === "{") depth++;
-    else if (character === "]" || character === "}") depth--;
-    if (depth > DEEPEST) return line;
-  }
-  return line;
 }
 
 async function issuesOf(content: unknown): Promise<readonly SchemaIssue[]> {
@@ -200,39 +115,16 @@ async function flawOf(schema: JsonSchemaObject): Promise<SchemaError | undefined
   }
 }
 
-/** The steps of a path as issues write it: `tests[0].expect["x y"]`. */
-function stepsOf(path: string): (string | number)[] {
-  const steps = path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|\.?([^.[\]]+)/g);
-  return Array.from(steps, ([, index, quoted, name = ""]) =>
-    index !== undefined ? Number(index) : quoted !== undefined ? String(JSON.parse(quoted)) : name,
-  );
-}
-
-/** The line of the value at a path; of a value that is missing, that of the nearest one around it. */
-function lineOf(
-  document: Document,
-  lines: LineCounter,
-  path: readonly (string | number)[],
-): number | undefined {
-  for (let length = path.length; length >= 0; length--) {
-    const steps = path.slice(0, length);
-    const node: unknown = length === 0 ? document.contents : document.getIn(steps, true);
-    const offset = rangeOf(node as Node | null); // `getIn` returns nodes when it is asked to.
-    if (offset !== undefined) return lines.linePos(offset).line;
-  }
-  return 1;
-}
-
 const innerExample = "Each call has tool, maybe arguments, and one of answer, result and error.";
 
-function remedyFor(path: readonly (string | number)[], content: unknown): string {
+function remedyFor(path: string, content: unknown): string {
   if (!isRecord(content)) return "A file of tests has the key tests, with a list of tests.";
-  if (path.includes("calls")) return innerExample;
-  if (path.includes("expect"))
+  if (/\.calls\b/.test(path)) return innerExample;
+  if (/\.expect\b/.test(path))
     return "What can be expected: status, code, equals, snapshot, contains, matches.";
-  if (path[0] === "tools")
+  if (path.startsWith("tools"))
     return "A recorded tool has inputSchema, and maybe description, outputSchema, readOnly.";
-  if (path.length > 1)
+  if (path.startsWith("tests["))
     return "A test has name and tool, and maybe arguments, as, approve, expect, calls and ignore.";
   return "A file of tests has the keys tests and tools.";
 }
