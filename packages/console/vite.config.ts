@@ -9,9 +9,9 @@ const serverPaths = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/openapi.jso
 /** What every page needs. */
 const shared =
   /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/(api|i18n|text|ui)\/|core\/src\/|rolldown\/runtime/;
-/** What shows results and forms, but not what its lazy parts bring. */
+/** What shows results, forms and long lists, but not what its lazy parts bring. */
 const contentAndForms =
-  /console\/src\/(content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor)|pages\/(approvals\/(ApprovalRow|ApprovalCard|approval-draft)|tools\/(rack|tool-run|RunResult)))/;
+  /node_modules\/@tanstack\/|console\/src\/(content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor)|pages\/(approvals\/(ApprovalRow|ApprovalCard|approval-draft)|tools\/(rack|tool-run|RunResult)))/;
 
 // A build is what people get. Without this, one that is made where NODE_ENV is something else, as within the tests, has
 // Vue's own checks and texts for development in it, and is a third larger.

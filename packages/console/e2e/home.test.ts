@@ -61,6 +61,26 @@ describeConsole(
       await page.getByRole("button", { name: "Make a token for Claude Code" }).waitFor();
     });
 
+    const places = [
+      "/tools",
+      "/tools/report",
+      "/tools/hello_world?tab=about",
+      "/calls",
+      "/approvals",
+      "/chat",
+    ];
+    const more = ["/schedules", "/skills", "/experts", "/prompts", "/mcp-servers", "/reloads", "/settings"];
+    it.each([...places, ...more])("takes fewer than 15 requests to show %s first", async (path) => {
+      const page = await open({ path: "/no-such-page" });
+      const asked: string[] = [];
+      page.on("request", (request) => asked.push(request.url()));
+      await page.goto(`${server().url}${path}`);
+      await page.locator("h1").first().waitFor({ state: "attached" });
+      await page.getByTestId("connection").getByText("Live").waitFor({ state: "attached" });
+      await page.waitForTimeout(1_000); // What is asked for last has no sign of its own.
+      expect(asked.length, asked.join("\n")).toBeLessThan(15);
+    });
+
     it("notices a client that connects, and leaves a new token on the screen", async () => {
       const page = await open();
       const card = page.getByRole("region", { name: "Connect a client" });

@@ -10,7 +10,7 @@ const manifest = JSON.parse(readFileSync(join(dist, ".vite", "manifest.json"), "
 const entry = Object.keys(manifest).find((key) => manifest[key].isEntry);
 const pages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/pages/"));
 const languages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/i18n/"));
-const always = ["index.html", "theme.js", "icon.svg"];
+const always = ["index.html", "theme.js"];
 
 let tooLarge = false;
 for (const page of pages) {

@@ -194,7 +194,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   if (isCheck) refuseCalls(registry, logger);
   const book = new CallBook(registry, root);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
-  registry.subscribe(log.listen, ["record"]);
+  book.follow(log);
 
   const surroundings: InternalSurroundings = {
     ...config.context,

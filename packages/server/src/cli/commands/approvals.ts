@@ -4,7 +4,7 @@ import { readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { ServerClient } from "../server-client.ts";
-import { formatDuration, oneLine } from "../text.ts";
+import { callerText, formatDuration, oneLine } from "../text.ts";
 import { withStore } from "../workspace.ts";
 
 export interface ApprovalsOptions {
@@ -68,11 +68,12 @@ async function list(cli: Cli, all: boolean): Promise<void> {
   });
 }
 
-function rowOf({ id, state, toolName, caller, message, input, expiresAt, reason }: StoredApproval): string[] {
+function rowOf(approval: StoredApproval): string[] {
+  const { id, state, toolName, message, input, expiresAt, reason } = approval;
   const left = formatDuration(Math.max(0, expiresAt - Date.now()));
   const shown = state === "pending" ? `${state}, ${left} left` : state;
   const why = reason === undefined ? "" : ` (${reason})`;
-  return [id, shown, toolName, caller, `${message} ${JSON.stringify(input)}${why}`];
+  return [id, shown, toolName, callerText(approval), `${message} ${JSON.stringify(input)}${why}`];
 }
 
 async function answer(
@@ -98,8 +99,8 @@ async function answer(
     "POST",
     body,
   );
-  const { state, toolName, caller } = approval;
-  cli.answer({ approval }, () => cli.talk(`${state}: ${oneLine(toolName)} for ${oneLine(caller)}`));
+  const { state, toolName } = approval;
+  cli.answer({ approval }, () => cli.talk(`${state}: ${oneLine(toolName)} for ${callerText(approval)}`));
 }
 
 async function listRules(cli: Cli): Promise<void> {

@@ -5,7 +5,15 @@ import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../call
 import type { StoredCall } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { formatDuration, oneLine, padDisplay, parseDuration, printable, traceLines } from "../text.ts";
+import {
+  callerText,
+  formatDuration,
+  oneLine,
+  padDisplay,
+  parseDuration,
+  printable,
+  traceLines,
+} from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
 
 export interface LogsOptions {
@@ -224,7 +232,11 @@ export function formatLogLine(
     style(isError ? "red" : isCancelled ? "yellow" : "green", word),
     padDisplay(typeof line.cost === "number" ? formatDuration(line.cost) : "", 9, "start"),
     padDisplay(oneLine(String(name)), NAME_WIDTH),
-    oneLine(String(line.caller || "-")),
+    // Tools may write lines of their own, with anything in them.
+    callerText({
+      caller: String(line.caller ?? ""),
+      via: line.via === undefined ? undefined : String(line.via),
+    }),
     ...(line.err === undefined ? [] : [oneLine(String(line.err))]),
   ];
   return parts.join("  ");
@@ -259,24 +271,13 @@ export async function calls(cli: Cli, _action: "show", id: string): Promise<void
 }
 
 function linesOf(cli: Cli, call: StoredCall): string[] {
-  const {
-    callId,
-    toolName,
-    outcome,
-    duration,
-    caller,
-    timestamp,
-    parameters,
-    log = [],
-    result,
-    trace,
-    via,
-  } = call;
+  const { callId, toolName, outcome, duration, timestamp, parameters, log = [], result, trace } = call;
   const title = (text: string) => cli.style("bold", text);
-  const facts = [oneLine(callId), new Date(timestamp).toISOString(), outcome, formatDuration(duration)];
+  const time = new Date(timestamp).toISOString();
+  const facts = [oneLine(callId), time, outcome, formatDuration(duration), callerText(call)];
   return [
     title(oneLine(toolName)),
-    [...facts, oneLine(caller || "-"), ...(via === undefined ? [] : [oneLine(via)])].join("  "),
+    facts.join("  "),
     "",
     title("Arguments"),
     printable(JSON.stringify(parameters, undefined, 2)),

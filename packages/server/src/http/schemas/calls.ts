@@ -37,6 +37,9 @@ const isolation = s.object(
   "How a tool of the sandbox is kept from doing harm here; absent for other tools.",
 );
 
+const madeBy = s.text(
+  "By what the caller made the call: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
+);
 const callFacts = {
   callId: s.text(),
   "parentCallId?": s.text("The call that made this one."),
@@ -47,9 +50,7 @@ const callFacts = {
     sessionID: s.text(),
     messageID: s.text(),
     caller: s.text(),
-    via: s.text(
-      "By what the caller made it: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
-    ),
+    via: madeBy,
     tid: s.text(),
     depth: s.count(),
     timestamp: s.moment(),
@@ -227,6 +228,7 @@ export const callSchemas = {
       "displayName?": s.text(),
       "sessionID?": s.text(),
       "caller?": s.text(),
+      "via?": madeBy,
       message: s.text("The question."),
       input: s.anyObject("The arguments; secrets are masked."),
       "details?": s.anyObject(),
