@@ -132,7 +132,7 @@ describeConsole(
       const answers = page.getByRole("article", { name: "Answer" });
       const [first] = await answers.allInnerTexts();
       expect(first).toContain("scripted/model-a");
-      await page.getByLabel("Model").selectOption("scripted/model-b");
+      await page.getByLabel("Model").selectOption("model-b");
       await answers.getByRole("button", { name: "Answer again" }).click();
       await answers.getByText("scripted/model-b").waitFor();
       expect(await answers.count()).toBe(1);
