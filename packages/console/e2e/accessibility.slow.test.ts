@@ -235,6 +235,24 @@ describe.skipIf(chromiumPath === undefined)(
       await page.context().close();
     });
 
+    it.each([
+      { language: "en", theme: "light", edit: "Edit and ask again" },
+      { language: "zh-CN", theme: "dark", edit: "修改后重新提问" },
+    ] as const)("has no violation where a question is asked anew: $language $theme", async (chosen) => {
+      const { language, theme, edit } = chosen;
+      const path = paths.find((known) => known.startsWith("/chat/"))!;
+      const { page } = await visit(browser, server, { path, language, theme });
+      await page.getByRole("button", { name: edit }).click();
+      await page.getByRole("textbox", { name: edit }).waitFor();
+      for (const width of [1440, 1024, 390]) {
+        await look(page, { theme, width });
+        await drawn(page);
+        expect(await check(page)).toEqual([]);
+        if (pictures) await page.screenshot({ path: join(pictures, `edit ${language} ${width}.png`) });
+      }
+      await page.context().close();
+    });
+
     it.each(["light", "dark"] as const)("has no violation in what keys bring: %s", async (theme) => {
       const { page } = await visit(browser, server, { path: "/tools", theme });
       await page.getByRole("treeitem", { name: "inventory" }).focus();
