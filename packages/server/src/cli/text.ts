@@ -1,4 +1,3 @@
-import { namedCaller } from "@toolrack/core/internal";
 import measure from "fast-string-truncated-width";
 import { usageError } from "./cli-error.ts";
 
@@ -42,12 +41,6 @@ export function renderTable(rows: readonly (readonly string[])[], options: Table
     const line = row.map(fit).join(GAP).trimEnd();
     return row === head ? styleHead(line) : line;
   });
-}
-
-/** Who made a call, on one line, in the words of the console. */
-export function callerText(call: { readonly caller?: string; readonly via?: string | undefined }): string {
-  const { name, by } = namedCaller(call);
-  return oneLine([name, by].filter(Boolean).join(" · ") || "-");
 }
 
 /** Anything but letters, digits and signs of ASCII and spaces. Most text has none, and then needs no measuring or cleaning. */

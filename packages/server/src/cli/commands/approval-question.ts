@@ -2,7 +2,8 @@ import { isCancel, select, text } from "@clack/prompts";
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { isRecord } from "../../helpers/index.ts";
 import type { Cli } from "../cli.ts";
-import { callerText, printable } from "../text.ts";
+import { printable } from "../text.ts";
+import { callerText } from "./logs.ts";
 
 type Answer = "approve" | "deny" | "edit";
 type Arguments = Readonly<Record<string, unknown>>;

@@ -4,7 +4,7 @@ import { readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { ServerClient } from "../server-client.ts";
-import { callerText, formatDuration, oneLine } from "../text.ts";
+import { formatDuration, oneLine } from "../text.ts";
 import { withStore } from "../workspace.ts";
 
 export interface ApprovalsOptions {
@@ -61,19 +61,25 @@ export async function approvals(
 async function list(cli: Cli, all: boolean): Promise<void> {
   const state = all ? "all" : "pending";
   const { items } = await askInbox<Page<StoredApproval>>(cli, `/api/approvals?state=${state}&limit=500`);
+  const callerText = await loadCallerText();
+  const rows = items.map((approval) => rowOf(approval, callerText(approval)));
   cli.answer({ approvals: items }, () => {
-    if (items.length > 0)
-      cli.table(["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"], items.map(rowOf));
+    if (items.length > 0) cli.table(["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"], rows);
     else cli.talk(all ? "Nobody was asked anything yet." : "Nothing waits for an answer.");
   });
 }
 
-function rowOf(approval: StoredApproval): string[] {
+/** Loaded late, because it brings a part of the program that no other question to the server needs. */
+async function loadCallerText() {
+  return (await import("./logs.ts")).callerText;
+}
+
+function rowOf(approval: StoredApproval, caller: string): string[] {
   const { id, state, toolName, message, input, expiresAt, reason } = approval;
   const left = formatDuration(Math.max(0, expiresAt - Date.now()));
   const shown = state === "pending" ? `${state}, ${left} left` : state;
   const why = reason === undefined ? "" : ` (${reason})`;
-  return [id, shown, toolName, callerText(approval), `${message} ${JSON.stringify(input)}${why}`];
+  return [id, shown, toolName, caller, `${message} ${JSON.stringify(input)}${why}`];
 }
 
 async function answer(
@@ -100,6 +106,7 @@ async function answer(
     body,
   );
   const { state, toolName } = approval;
+  const callerText = await loadCallerText();
   cli.answer({ approval }, () => cli.talk(`${state}: ${oneLine(toolName)} for ${callerText(approval)}`));
 }
 
