@@ -24,6 +24,8 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly owner?: string;
   /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
   readonly via?: string;
+  /** The name of the expert as whom the caller made the call. */
+  readonly expert?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
   readonly trace?: CallTrace;
@@ -115,7 +117,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
     ...blankRow,
     ...beginningOf(call, parameters),
     owner: toKey(call.owner ?? ""),
-    flags: call.via === undefined ? null : flagsJson(undefined, call.via),
+    flags: call.via === undefined ? null : flagsJson(undefined, { via: call.via, expert: undefined }),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),
@@ -138,6 +140,7 @@ export interface FinishedCall {
   readonly owner: string;
   readonly trace: CallTrace | undefined;
   readonly via: string | undefined;
+  readonly expert: string | undefined;
 }
 
 export function prepareFinished(
@@ -150,6 +153,7 @@ export function prepareFinished(
   owner = "",
   trace?: CallTrace,
   via?: string,
+  expert?: string,
 ): FinishedCall {
   const text = whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
@@ -158,7 +162,7 @@ export function prepareFinished(
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner, trace, via };
+  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner, trace, via, expert };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -198,7 +202,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     result_blob: textBlob?.name ?? null,
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
-    flags: record.flags === undefined && call.via === undefined ? null : flagsJson(record.flags, call.via),
+    flags: record.flags === undefined && call.via === undefined ? null : flagsJson(record.flags, call),
     error,
     result_text: text,
     more,
@@ -238,11 +242,17 @@ function shorten(content: string, callId: string): string {
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
-/** The column `flags`: the flags, and by what the call was made. */
-type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & { readonly via?: string | undefined };
+/** The column `flags`: the flags, by what the call was made, and as which expert. */
+type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & Pick<StoredCall, "via" | "expert">;
 
-function flagsJson(flags: ToolCallRecord["flags"], via: string | undefined): string {
-  const recorded: RecordedFlags = { ...flags, ...(via !== undefined && { via: toLabel(via) }) };
+type MadeBy = Pick<FinishedCall, "via" | "expert">;
+
+function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: MadeBy): string {
+  const recorded: RecordedFlags = {
+    ...flags,
+    ...(via !== undefined && { via: toLabel(via) }),
+    ...(expert !== undefined && { expert: toLabel(expert) }),
+  };
   return toJson(recorded);
 }
 
@@ -264,7 +274,9 @@ function errorJson(error: ToolErrorResponse, parameters: string, trace: CallTrac
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
 
 /** The members of a call that stand in columns of their own. */
-const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace" | "via">>()(
+const calls = rowMap<
+  Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace" | "via" | "expert">
+>()(
   "calls",
   {
     outcome: plain("state"),
@@ -309,7 +321,7 @@ export function shownParts(expression: ExpressionBuilder<Tables, "calls">) {
  */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
   const { error: recorded, flags: noted, ...call } = calls.toRecord(row);
-  const { via, ...flags }: RecordedFlags = noted ?? {};
+  const { via, expert, ...flags }: RecordedFlags = noted ?? {};
   const { trace, ...plainError }: Partial<RecordedError> = recorded ?? {};
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
   // Without its trace, a recorded error is the error that was recorded.
@@ -320,6 +332,7 @@ export function toStoredCall(row: ListedRow, more?: string | null, logged?: stri
     ...(call.outcome === "error" && error?.code === "cancelled" && { outcome: "cancelled" }),
     ...(Object.keys(flags).length > 0 && { flags }),
     ...(via !== undefined && { via }),
+    ...(expert !== undefined && { expert }),
     parameters,
     status: row.state === "interrupted" ? "error" : row.state,
     ...(error && { error }),
