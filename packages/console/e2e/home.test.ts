@@ -70,7 +70,7 @@ describeConsole(
       "/chat",
     ];
     const more = ["/schedules", "/skills", "/experts", "/prompts", "/mcp-servers", "/reloads", "/settings"];
-    it.each([...places, ...more])("takes fewer than 15 requests to show %s first", async (path) => {
+    it.each([...places, ...more])("takes few requests to show %s first", async (path) => {
       const page = await open({ path: "/no-such-page" });
       const asked: string[] = [];
       page.on("request", (request) => asked.push(request.url()));
@@ -78,7 +78,9 @@ describeConsole(
       await page.locator("h1").first().waitFor({ state: "attached" });
       await page.getByTestId("connection").getByText("Live").waitFor({ state: "attached" });
       await page.waitForTimeout(1_000); // What is asked for last has no sign of its own.
-      expect(asked.length, asked.join("\n")).toBeLessThan(15);
+      // A tool's page also asks for its saved calls and for what lint finds.
+      const most = path.startsWith("/tools/") ? 16 : 14;
+      expect(asked.length, asked.join("\n")).toBeLessThanOrEqual(most);
     });
 
     it("notices a client that connects, and leaves a new token on the screen", async () => {
