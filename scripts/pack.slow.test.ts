@@ -28,6 +28,9 @@ const CONSOLE = "http/files/";
 /** The package that is imported, when it is no file of our own. `__require` is how a bundle writes `require`. */
 const imports = /(?:^(?:import|export|\}) ?.*?from |import\(|__require\()"((?:@[^/"]+\/)?[^./"][^/"]*)/gm;
 
+/** Files of the server's package that are neither code nor types nor the console. */
+const furtherFiles = ["package/dist/LICENSES.txt", "package/dist/esbuild/package.json"];
+
 /** The programs of the server that are started by their path. */
 const programs = [
   "main.js",
@@ -121,9 +124,7 @@ describe("the packed product", () => {
       expect(
         files
           .filter((file) => !/^package\/(dist|bin)\/.*\.(js|d\.ts)$/.test(file))
-          .filter(
-            (file) => !file.startsWith(`package/dist/${CONSOLE}`) && file !== "package/dist/LICENSES.txt",
-          )
+          .filter((file) => !file.startsWith(`package/dist/${CONSOLE}`) && !furtherFiles.includes(file))
           .filter(isNotPaper),
       ).toEqual([]);
     }
@@ -139,6 +140,16 @@ describe("the packed product", () => {
     expect(code).toMatch(/^async function openRack\(root, options, opened\) \{$/m);
     expect(readFileSync(join(dist, "LICENSES.txt"), "utf8")).toMatch(
       /^commander [\d.]+ \(MIT\)\n\n[\s\S]+?Copyright/m,
+    );
+  });
+
+  it("brings no install script, and esbuild for all the systems that it has programs for", () => {
+    const { packages: installed } = JSON.parse(readFileSync(join(app, "package-lock.json"), "utf8"));
+    const scripted = Object.entries<{ hasInstallScript?: boolean }>(installed);
+    expect(scripted.flatMap(([name, { hasInstallScript }]) => (hasInstallScript ? [name] : []))).toEqual([]);
+    const original = JSON.parse(readFileSync(join(root, "node_modules/esbuild/package.json"), "utf8"));
+    expect(installed["node_modules/toolrack"].optionalDependencies).toMatchObject(
+      original.optionalDependencies,
     );
   });
 
@@ -186,7 +197,8 @@ describe("the packed product", () => {
       const names = scripts.flatMap((text) => [...text.matchAll(imports)].map(([, imported]) => imported!));
       // Core has all that it needs in its bundle.
       if (name === "toolrack") expect(names).toContain("@toolrack/core");
-      const strangers = names.filter((imported) => !isBuiltin(imported) && !brought.includes(imported));
+      const known = [...brought, "#esbuild"];
+      const strangers = names.filter((imported) => !isBuiltin(imported) && !known.includes(imported));
       expect([...new Set(strangers)]).toEqual([]);
     }
   });

@@ -11,6 +11,7 @@ export interface Approval {
   readonly displayName?: string;
   readonly sessionID?: string;
   readonly caller?: string;
+  readonly via?: string;
   readonly message: string;
   readonly input: Readonly<Record<string, unknown>>;
   readonly details?: Readonly<Record<string, unknown>>;

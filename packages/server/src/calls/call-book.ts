@@ -4,6 +4,7 @@ import type {
   ProgressUpdate,
   RackEvent,
   ToolCallRecord,
+  ToolError,
   ToolRegistry,
   ToolResult,
   ToolState,
@@ -168,6 +169,8 @@ export interface CallFollower {
     result: ToolResult,
     /** Where in its author's files the tool failed. */
     trace: CallTrace | undefined,
+    /** What the tool threw, or the reason why it was not run. */
+    error: ToolError | undefined,
   ): void;
 }
 
@@ -301,7 +304,7 @@ export class CallBook {
         }
         if (call?.grant === undefined) this.#live.entries.delete(record.callId);
         const trace = error && traceOf(error, record, this.#workspace);
-        for (const follower of this.#followers) follower.ended?.(call, record, result, trace);
+        for (const follower of this.#followers) follower.ended?.(call, record, result, trace, error);
       }
     }
   };

@@ -13,6 +13,7 @@ export { shownArguments } from "./approvals/shown-arguments.ts";
 export {
   type AnnouncedCall,
   CallBook,
+  type CallFollower,
   type ClientConnection,
   callerHeaders,
   type LogEvent,

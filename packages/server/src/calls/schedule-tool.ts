@@ -126,7 +126,7 @@ export function scheduleTool(open: () => Promise<SchedulePlace>, onChange: () =>
     name: SCHEDULE_TOOL,
     description:
       "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
-      "survive restarts. Also lists, pauses and cancels them. 定时执行工具：一次、延时、循环或 cron，可查看、暂停和取消。",
+      "survive restarts. Also lists, pauses and cancels them.",
     parameters,
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {

@@ -90,7 +90,7 @@ export class ServerClient {
       method,
       // The server never redirects.
       redirect: "error",
-      headers: { authorization: `Bearer ${this.#token}`, ...content, ...more },
+      headers: { authorization: `Bearer ${this.#token}`, "user-agent": "toolrack-cli", ...content, ...more },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }).catch((error: Error) => {
       throw gone(this.url, this.#advice, error);

@@ -51,7 +51,8 @@ export async function serveCall(
 export function viaOf(headers: IncomingMessage["headers"]): string {
   // Only a browser sends this, and it is the server's own page that asks.
   if (headers["sec-fetch-site"] === "same-origin") return "console";
-  return /^\S{1,60}/.exec(headers["user-agent"] ?? "")?.[0] ?? "http";
+  const program = /^\S{1,60}/.exec(headers["user-agent"] ?? "")?.[0] ?? "http";
+  return program === "toolrack-cli" ? "cli" : program;
 }
 
 /** How many unread bytes may wait for a slow caller. Beyond that, states, progress and log are left out. */

@@ -209,7 +209,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   if (isCheck) refuseCalls(registry, logger);
   const book = new CallBook(registry, root);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
-  if (options.log !== false) registry.subscribe(log.listen, ["record"]);
+  if (options.log !== false) book.follow(log);
 
   const surroundings: InternalSurroundings = {
     ...config.context,

@@ -93,6 +93,7 @@ export async function openRack(
     secrets: () => [token, ...secrets.values()],
     registry: () => rack?.app.registry,
     originOf: (callId) => rack?.app.book.firstCallerOf(callId),
+    viaOf: (callId) => rack?.app.book.get(callId)?.via,
     formerNameOf: (toolName) => rack?.mcpServers?.formerNameOf(toolName),
     resume: async (call) => rack?.calls && resumeCall(call, rack.calls.service, store),
     timeout: () => rack?.app.config.approvals?.timeout,

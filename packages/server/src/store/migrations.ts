@@ -26,9 +26,11 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   },
   // Creates the table `loop_releases`.
   "0017_loops": createTables,
+  // Adds the column `via` to `approvals`.
+  "0018_via": (db, engine) => addColumn(db, engine, "approvals", "via"),
 };
 
-const LAST = 17;
+const LAST = 18;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */
@@ -122,22 +124,27 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
 
 /** Brings the table `calls` of an older version to the columns of this one. */
 async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
-  const column = sql.raw(`${engine === "mysql" ? "`owner`" : '"owner"'} ${engineTypes[engine].key}`);
-  const forget = (error: { code?: string }) => {
-    if (error.code !== "ER_DUP_FIELDNAME" && error.code !== "ER_CANT_DROP_FIELD_OR_KEY") throw error;
-  };
-  if (engine === "mysql") {
-    await sql`alter table calls add column ${column}`.execute(db).catch(forget);
-    await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forget);
-    return;
-  }
-  if (engine === "postgres") await sql`alter table calls add column if not exists ${column}`.execute(db);
+  await addColumn(db, engine, "calls", "owner");
+  if (engine === "mysql")
+    await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forgetRepeated);
+  else await sql`drop index if exists calls_by_parent`.execute(db);
+}
+
+/** Adds a column of the type `key` to a table of an older version, unless it is there. */
+async function addColumn(db: Kysely<unknown>, engine: Engine, table: string, name: string): Promise<void> {
+  const column = sql.raw(`${engine === "mysql" ? `\`${name}\`` : `"${name}"`} ${engineTypes[engine].key}`);
+  const change = sql`alter table ${sql.table(table)} add column`;
+  if (engine === "mysql") await sql`${change} ${column}`.execute(db).catch(forgetRepeated);
+  else if (engine === "postgres") await sql`${change} if not exists ${column}`.execute(db);
   else {
-    const { rows } = await sql<{ name: string }>`pragma table_info(calls)`.execute(db);
-    if (!rows.some(({ name }) => name === "owner"))
-      await sql`alter table calls add column ${column}`.execute(db);
+    const { rows } = await sql<{ name: string }>`pragma table_info(${sql.table(table)})`.execute(db);
+    if (!rows.some((known) => known.name === name)) await sql`${change} ${column}`.execute(db);
   }
-  await sql`drop index if exists calls_by_parent`.execute(db);
+}
+
+/** MySQL has no `if exists` for these changes, only an error. */
+function forgetRepeated(error: { code?: string }): void {
+  if (error.code !== "ER_DUP_FIELDNAME" && error.code !== "ER_CANT_DROP_FIELD_OR_KEY") throw error;
 }
 
 /**

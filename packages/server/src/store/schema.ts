@@ -52,6 +52,8 @@ export const tables = {
     "instance key?, resumable integer?",
     // The rule that the answer created; kept also after the rule was removed.
     "rule text?",
+    // By what the caller made the call.
+    "via key?",
   ],
   approval_rules: [
     // `tool` is a glob over names of tools.

@@ -30,9 +30,10 @@ export const settings = {
       "Give every agent a token of its own, for only the tools it needs.",
       "给每个智能体单独的令牌，只开放它需要的工具。",
     ],
-    tokenTools: [
-      "Tools, * stands for anything, mcp:KEY for one MCP server (a slash in the key is %2F)",
-      "工具，* 代表任意内容，mcp:KEY 代表一个 MCP 服务器（键中的斜杠写作 %2F）",
+    tokenTools: ["Tools", "工具"],
+    patternsAbout: [
+      "* stands for anything, and mcp:KEY for the tools of one MCP server. A slash in the key is %2F.",
+      "* 代表任意内容，mcp:KEY 代表一个 MCP 服务器的工具。键中的斜杠写作 %2F。",
     ],
     tokenDays: ["Days", "有效天数"],
     admin: ["Admin", "管理员"],
@@ -78,7 +79,7 @@ export const settings = {
     noLimit: ["no limit", "无限制"],
     dayCount: ["{count} day | {count} days", "{count} 天"],
     tokenFor: ["May use", "可以使用"],
-    tokenExperts: ["Experts, * stands for anything", "专家，* 代表任意"],
+    tokenExperts: ["Experts", "专家"],
     adminAbout: [
       "An admin may see and do everything, and approve calls. Never give such a token to an agent.",
       "管理员可以查看和操作一切，并批准调用。不要把这样的令牌交给智能体。",
@@ -158,7 +159,7 @@ export const settings = {
       "Choose a server to see its state, its tools and its log.",
       "选择一个服务，查看它的状态、工具和日志。",
     ],
-    unknown: ["There is no server {name}.", "没有名为 {name} 的服务。"],
+    unknown: ["There is no server named {name}.", "没有名为 {name} 的服务。"],
     restart: ["Restart", "重启"],
     signOut: ["Sign out of the server", "退出该服务器的登录"],
     signInHere: ["Go on to sign in", "前往登录"],

@@ -38,6 +38,9 @@ const isolation = s.object(
   "How a tool of the sandbox is kept from doing harm here; absent for other tools.",
 );
 
+const madeBy = s.text(
+  "By what the caller made the call: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
+);
 const callFacts = {
   callId: s.text(),
   "parentCallId?": s.text("The call that made this one."),
@@ -48,9 +51,7 @@ const callFacts = {
     sessionID: s.text(),
     messageID: s.text(),
     caller: s.text(),
-    via: s.text(
-      "By what the caller made it: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
-    ),
+    via: madeBy,
     expert: s.text("The expert as whom the caller made it."),
     tid: s.text(),
     depth: s.count(),
@@ -332,6 +333,7 @@ export const callSchemas = {
       "displayName?": s.text(),
       "sessionID?": s.text(),
       "caller?": s.text(),
+      "via?": madeBy,
       message: s.text("The question."),
       input: s.anyObject("The arguments; secrets are masked."),
       "details?": s.anyObject(),

@@ -1,7 +1,7 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import type { Blob, BlobDirectory } from "../blobs.ts";
-import { toKey, toStorableText } from "../keys.ts";
+import { toKey, toLabel, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
 import { type CallRow, type Tables, tables } from "../schema.ts";
 
@@ -52,6 +52,8 @@ export interface StartedCall {
   readonly depth?: number;
   /** The caller of the chain's first call, when it has a token. */
   readonly owner?: string;
+  /** By what the caller made it. */
+  readonly via?: string | undefined;
   readonly parameters: Record<string, unknown>;
 }
 
@@ -70,7 +72,6 @@ export interface CallLine {
 const LONGEST_INLINE = 64 * 1024;
 /** How many characters a row keeps of a text that became a blob, unless the text was shortened before. */
 const SHOWN = 16 * 1024;
-const LONGEST_LABEL = 250;
 
 /** What a result has besides its text. */
 interface MoreOfResult {
@@ -116,6 +117,7 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
     ...blankRow,
     ...beginningOf(call, parameters),
     owner: toKey(call.owner ?? ""),
+    flags: call.via === undefined ? null : flagsJson(undefined, { via: call.via, expert: undefined }),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),
@@ -243,7 +245,9 @@ function shorten(content: string, callId: string): string {
 /** The column `flags`: the flags, by what the call was made, and as which expert. */
 type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & Pick<StoredCall, "via" | "expert">;
 
-function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: FinishedCall): string {
+type MadeBy = Pick<FinishedCall, "via" | "expert">;
+
+function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: MadeBy): string {
   const recorded: RecordedFlags = {
     ...flags,
     ...(via !== undefined && { via: toLabel(via) }),
@@ -264,12 +268,6 @@ function errorJson(error: ToolErrorResponse, parameters: string, trace: CallTrac
   if (json.length <= LONGEST_INLINE) return json;
   const { name, code, message, recoverable } = error;
   return toJson({ name, code, message: message.slice(0, SHOWN), recoverable, trace });
-}
-
-/** Shortens a text that is only shown, and by which no row is looked up. */
-function toLabel(text: string): string {
-  if (text.length <= LONGEST_LABEL) return toStorableText(text);
-  return `${toStorableText(text.slice(0, LONGEST_LABEL))}…`;
 }
 
 /** The long columns: a list reads none of them, or only a short part. */

@@ -94,6 +94,19 @@ export function testOpening(place: TestPlace): void {
     expect(items.map(({ callId }) => callId)).toEqual(["made by own", "own"]);
   });
 
+  test("a database from before questions knew by what a call was made gets the column for it", async () => {
+    const options = await place.make();
+    await (await openStore(options)).close();
+    await place.run(options, "delete from toolrack_migrations where name >= '0018'");
+    await place.run(options, "alter table approvals drop column via");
+    const { approvals } = await place.open(options);
+    const question = { callId: "c", toolName: "t", displayName: "t", input: {}, message: "May it?" };
+    const asked = { ...question, dangerous: true, stage: "before", sessionID: "", caller: "http" } as const;
+    const added = await approvals.add("q", { ...asked, expiresAt: Date.now() + 60_000, via: "client 1.0" });
+    expect(added.via).toBe("client 1.0");
+    expect((await approvals.get("q"))?.via).toBe("client 1.0");
+  });
+
   test("a store can be closed twice, and takes nothing afterwards", async () => {
     const store = await openStore(await place.make());
     await store.close();
