@@ -10,13 +10,16 @@ const source = join(folder, "src");
 const target = join(folder, "dist");
 
 /** What others import. */
-const exported = { core: ["index.ts", "internal.ts", "schema/visit.ts"], server: ["index.ts"] }[
-  basename(folder)
-];
+const exported = {
+  core: ["index.ts", "internal.ts", "schema/visit.ts"],
+  server: ["index.ts"],
+  words: ["index.ts"],
+}[basename(folder)];
 
 /** The program, and those that run in threads and processes of their own. */
 const programs = {
   core: [],
+  words: [],
   server: [
     "main.ts",
     "builtin-tools/database/support/sqlite-child.ts",
@@ -29,7 +32,18 @@ const programs = {
 /** Stays outside: what has programs or native code, what the user's own code shares with us, and drivers that few need. */
 const external = {
   core: [],
-  server: ["@napi-rs/keyring", "@toolrack/core", "@vscode/ripgrep", "esbuild", "mysql2", "pg", "pnpm", "zod"],
+  words: [],
+  server: [
+    "@napi-rs/keyring",
+    "@toolrack/core",
+    "@toolrack/words",
+    "@vscode/ripgrep",
+    "esbuild",
+    "mysql2",
+    "pg",
+    "pnpm",
+    "zod",
+  ],
 }[basename(folder)];
 
 const common = {

@@ -57,6 +57,9 @@ export {
 export { RegistrySnapshot } from "./registry/catalog.ts";
 export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
 export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";
+export type { WordVectors } from "./registry/search/meaning.ts";
+export type { PastSearch } from "./registry/search/past-searches.ts";
+export type { SearchSettings } from "./registry/search/tool-search.ts";
 export { compileSchema } from "./schema/compile-schema.ts";
 export type { SchemaIssue } from "./schema/issue.ts";
 export { type CompiledSchema, type InferInput, SchemaError } from "./schema/types.ts";

@@ -11,6 +11,7 @@ export { readTagText } from "./format/tag-calls.ts";
 export { definitionTokens, estimateTokens, tokenShare } from "./format/tokens.ts";
 export { fileLine } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
+export { STOP_WORDS, tokenize } from "./registry/search/tokenize.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";

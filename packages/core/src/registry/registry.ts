@@ -25,6 +25,8 @@ import type { ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolContext, ToolInfo, ToolState } from "../tool/types.ts";
 import { Catalog, CatalogReader, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
+import type { PastSearch } from "./search/past-searches.ts";
+import { ToolSearch } from "./search/tool-search.ts";
 
 /** A tool that `apply` could not register. */
 export interface RefusedTool {
@@ -44,9 +46,12 @@ const NEAREST = 3;
 
 /** The rack: the tools, their calls, and the history of the calls. */
 export class ToolRegistry extends CatalogReader {
-  protected catalog = new Catalog();
+  readonly #search: ToolSearch;
+  protected catalog: Catalog;
   #snapshot: RegistrySnapshot | undefined;
   #preparing: Promise<void> | undefined;
+  /** What is read before the next prepared search. */
+  readonly #searchSources: (() => Promise<void>)[] = [];
   #version = 0;
   readonly #host: CallHost;
   readonly #sessions: LoopSessions;
@@ -54,8 +59,16 @@ export class ToolRegistry extends CatalogReader {
   constructor(settings: Partial<CallSettings> = {}) {
     super();
     const checked = checkedSettings(settings);
+    this.#search = new ToolSearch(checked.search);
+    this.catalog = new Catalog(this.#search);
     this.#sessions = new LoopSessions(checked.loop);
     this.#host = this.#makeHost(checked);
+    const { words } = checked.search;
+    if (words !== undefined)
+      this.#searchSources.push(async () => {
+        const vectors = await words();
+        if (vectors !== undefined) this.catalog.useWords(vectors);
+      });
   }
 
   get timeout(): number {
@@ -141,13 +154,46 @@ export class ToolRegistry extends CatalogReader {
 
   /**
    * Brings the search index up to date without holding up other work for long. A search does so at once, which takes
-   * more than a second for the first search of 50,000 tools.
+   * more than a second for the first search of 50,000 tools. Also reads, before the first search, the vectors of words and
+   * what was learned; a search that nobody prepared goes without them. Never rejects.
    */
   prepareSearch(): Promise<void> {
-    this.#preparing ??= inTurns(this.catalog.indexSteps()).finally(() => {
-      this.#preparing = undefined;
-    });
+    this.#preparing ??= this.#openSearch()
+      .then(() => inTurns(this.#search.indexSteps()))
+      .finally(() => {
+        this.#preparing = undefined;
+      });
     return this.#preparing;
+  }
+
+  /** Has `read` called before the next prepared search: it hands what was learned before to `learnSearches`. */
+  learnFrom(read: () => Promise<void>): void {
+    this.#searchSources.push(read);
+  }
+
+  /**
+   * Lets searches that led to a tool help later ones with like words. They are no part of what the tool says of itself.
+   * A search with a known id replaces the one before.
+   */
+  learnSearches(searches: Iterable<PastSearch>): void {
+    this.#search.past.add(searches);
+  }
+
+  /** Forgets all searches that were learned. */
+  forgetSearches(): void {
+    this.#search.past.clear();
+  }
+
+  /** Grows with each change of what searches find, beside changes of the tools. */
+  get searchVersion(): number {
+    return this.#search.version;
+  }
+
+  async #openSearch(): Promise<void> {
+    const { logger } = this.#host.settings;
+    for (let read = this.#searchSources.shift(); read !== undefined; read = this.#searchSources.shift()) {
+      await read().catch((error) => logger.warn("Search goes without a part of what helps it:", error));
+    }
   }
 
   /** The rack as it is now; later changes do not affect it. */
@@ -388,10 +434,7 @@ export class ToolRegistry extends CatalogReader {
       getAll: () => snapshot.getAll().filter(isThere),
       list: (category) => snapshot.list(category).filter(isThere),
       search(query, limit = USUAL_LIMIT) {
-        const best = snapshot.search(query, limit);
-        if (best.every(isThere)) return best;
-        // The call may not use some of the matches, so the next best matches take their place.
-        return snapshot.search(query, Number.POSITIVE_INFINITY).filter(isThere).slice(0, limit);
+        return snapshot.search(query, limit, isThere);
       },
       prepareSearch: () => this.prepareSearch(),
       findByTag: (tag) => snapshot.findByTag(tag).filter(isThere),

@@ -90,4 +90,5 @@ export { CallRecorder } from "./recorder.ts";
 export { previewTiming, timesFrom } from "./schedule-timing.ts";
 export { importTasks, openSchedules, type Schedules, scheduleTool } from "./schedule-tool.ts";
 export { creatorOfGrant, isOpen, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
+export { SearchMemory } from "./search-memory.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

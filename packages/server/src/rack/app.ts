@@ -38,7 +38,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { loadBuiltins, openParts } from "./workspace-parts.ts";
+import { loadBuiltins, openParts, openWords } from "./workspace-parts.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -190,6 +190,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets: ready,
     environment,
     approval: options.approval,
+    search: {
+      intents: config.search?.intents,
+      words: config.search?.meaning === false ? undefined : () => openWords(logger),
+    },
   });
   if (isCheck) refuseCalls(registry, logger);
   const book = new CallBook(registry, root);

@@ -24,9 +24,11 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
       values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
   },
+  // Creates the tables `searches` and `search_learning`.
+  "0017_searches": createTables,
 };
 
-const LAST = 14;
+const LAST = 17;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */

@@ -19,6 +19,7 @@ import { migrate } from "./migrations.ts";
 import { problemsOf } from "./repair.ts";
 import { ScheduleRepository } from "./schedules.ts";
 import type { Engine } from "./schema.ts";
+import { SearchRepository, type SearchStore } from "./searches.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
   TokenRepository,
@@ -46,6 +47,7 @@ export interface Store {
   readonly toolSwitches: ToolSwitchStore;
   readonly chat: ChatStore;
   readonly usage: UsageStore;
+  readonly searches: SearchStore;
   readonly registryVersion: RegistryVersion;
   /** Follows what other processes change in the same database. */
   readonly follower: Follower;
@@ -107,6 +109,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
   const schedules = new ScheduleRepository(db);
   const chat = new ChatRepository(db, instance);
   const usage = new UsageRepository(db);
+  const searches = new SearchRepository(db);
   const registryVersion = new RegistryVersion(db);
   const follower = new Follower();
   let closing: Promise<void> | undefined;
@@ -124,6 +127,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
     toolSwitches: new ToolSwitchRepository(db, registryVersion),
     chat,
     usage,
+    searches,
     registryVersion,
     follower,
     async prune(retention) {
@@ -138,6 +142,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
         await schedules.prune(oldest);
         await chat.prune(oldest);
         await usage.prune(oldest);
+        await searches.trim(oldest);
       }
       if (signal?.aborted === true) return;
       await collectBlobs(database, blobs);

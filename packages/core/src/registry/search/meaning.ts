@@ -1,0 +1,160 @@
+/**
+ * Vectors of words in which words of like meaning lie close together, in whatever language. `@toolrack/words` has them for
+ * English and Chinese.
+ */
+export interface WordVectors {
+  /** A multiple of 32. */
+  readonly dimensions: number;
+  /** The rows that stand for a word in lower case, or for a text without spaces; none when it is not known. */
+  rowsOf(word: string): readonly number[];
+  /** Adds the vector of a row, times the weight, to `sum`. */
+  add(row: number, weight: number, sum: Float32Array): void;
+}
+
+/** A word, and how much it counts in its text. */
+export type WeightedWord = readonly [word: string, weight: number];
+
+/**
+ * What documents mean, as unit vectors of one byte a dimension. Vectors are compared from the middle of all documents: what
+ * they have in common says nothing about any of them. The middle is a sum of whole numbers, so that it is the same
+ * whatever came and went, and a change of one document changes nothing that is kept of the others.
+ */
+export class Meanings {
+  readonly #words: WordVectors;
+  readonly #dimensions: number;
+  #vectors: Int8Array;
+  /** One bit for each dimension: whether the vector is positive there. */
+  #signs: Int32Array;
+  #known: Uint8Array;
+  readonly #sum: Float64Array;
+  #count = 0;
+
+  constructor(words: WordVectors) {
+    this.#words = words;
+    this.#dimensions = words.dimensions;
+    this.#vectors = new Int8Array(64 * words.dimensions);
+    this.#signs = new Int32Array(2 * words.dimensions);
+    this.#known = new Uint8Array(64);
+    this.#sum = new Float64Array(words.dimensions);
+  }
+
+  /** The slot must be empty. */
+  add(slot: number, words: Iterable<WeightedWord>): void {
+    if (slot >= this.#known.length) this.#grow(2 * slot);
+    const vector = this.#embed(words);
+    if (vector === undefined) return;
+    const own = this.#vectors.subarray(slot * this.#dimensions, (slot + 1) * this.#dimensions);
+    vector.forEach((value, at) => {
+      own[at] = Math.max(-LARGEST, Math.min(LARGEST, Math.round(value * STEPS)));
+      this.#sum[at]! += own[at]!;
+    });
+    this.#signs.set(signsOf(own), (slot * this.#dimensions) >> 5);
+    this.#known[slot] = 1;
+    this.#count++;
+  }
+
+  remove(slot: number): void {
+    if (!(this.#known[slot]! > 0)) return;
+    const own = this.#vectors.subarray(slot * this.#dimensions, (slot + 1) * this.#dimensions);
+    own.forEach((value, at) => {
+      this.#sum[at]! -= value;
+    });
+    this.#known[slot] = 0;
+    this.#count--;
+  }
+
+  /** A unit vector from the middle of all documents to a text; undefined when no word of it is known. */
+  vectorOf(words: Iterable<string>): Float32Array | undefined {
+    const vector = this.#embed(Array.from(words, (word): WeightedWord => [word, 1]));
+    if (vector === undefined) return undefined;
+    for (let at = 0; at < vector.length; at++) vector[at]! -= this.#sum[at]! / (STEPS * (this.#count || 1));
+    return toUnit(vector);
+  }
+
+  /** The cosine of a vector and a document, both seen from the middle; 0 for a document of unknown words. */
+  similarity(vector: Float32Array, slot: number): number {
+    if (!(this.#known[slot]! > 0)) return 0;
+    const size = this.#count;
+    let product = 0;
+    let squares = 0;
+    for (let at = 0, from = slot * this.#dimensions; at < vector.length; at++, from++) {
+      const value = this.#vectors[from]! - this.#sum[at]! / size;
+      product += vector[at]! * value;
+      squares += value * value;
+    }
+    return squares === 0 ? 0 : product / Math.sqrt(squares);
+  }
+
+  /**
+   * The slots of at least `count` documents that lie in the direction of the vector, as far as the signs of their values tell:
+   * a few operations for a document instead of a product for each dimension.
+   */
+  nearest(vector: Float32Array, count: number): number[] {
+    const words = this.#dimensions >> 5;
+    const wanted = signsOf(vector);
+    const slots = this.#known.length;
+    const distances = new Uint8Array(slots);
+    const classes = new Uint32Array(this.#dimensions + 1);
+    for (let slot = 0, from = 0; slot < slots; slot++, from += words) {
+      if (this.#known[slot] === 0) continue;
+      let bits = 0;
+      for (let at = 0; at < words; at++) bits += bitsIn(this.#signs[from + at]! ^ wanted[at]!);
+      distances[slot] = bits;
+      classes[bits]!++;
+    }
+    let reach = 0;
+    for (let found = classes[0]!; found < count && reach < this.#dimensions; ) found += classes[++reach]!;
+    const near: number[] = [];
+    for (let slot = 0; slot < slots; slot++)
+      if (this.#known[slot] === 1 && distances[slot]! <= reach) near.push(slot);
+    return near;
+  }
+
+  #grow(slots: number): void {
+    const vectors = new Int8Array(slots * this.#dimensions);
+    vectors.set(this.#vectors);
+    this.#vectors = vectors;
+    const signs = new Int32Array((slots * this.#dimensions) >> 5);
+    signs.set(this.#signs);
+    this.#signs = signs;
+    const known = new Uint8Array(slots);
+    known.set(this.#known);
+    this.#known = known;
+  }
+
+  /** A unit vector; undefined when no word is known. */
+  #embed(words: Iterable<WeightedWord>): Float32Array | undefined {
+    const weights = new Map<number, number>();
+    for (const [word, weight] of words) {
+      for (const row of this.#words.rowsOf(word)) weights.set(row, Math.max(weights.get(row) ?? 0, weight));
+    }
+    if (weights.size === 0) return undefined;
+    const sum = new Float32Array(this.#dimensions);
+    for (const [row, weight] of weights) this.#words.add(row, weight, sum);
+    return toUnit(sum);
+  }
+}
+
+function bitsIn(word: number): number {
+  const pairs = word - ((word >>> 1) & 0x55555555);
+  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+}
+
+function signsOf(vector: ArrayLike<number>): Int32Array {
+  const bits = new Int32Array(vector.length >> 5);
+  for (let at = 0; at < vector.length; at++) if (vector[at]! > 0) bits[at >> 5]! |= 1 << (at & 31);
+  return bits;
+}
+
+function toUnit(vector: Float32Array): Float32Array {
+  let squares = 0;
+  for (const value of vector) squares += value * value;
+  const by = squares === 0 ? 0 : 1 / Math.sqrt(squares);
+  for (let at = 0; at < vector.length; at++) vector[at]! *= by;
+  return vector;
+}
+
+const LARGEST = 127;
+/** Steps in 1. In 128 dimensions, almost no value of a unit vector is above 0.4. */
+const STEPS = LARGEST / 0.4;
