@@ -1,3 +1,5 @@
+import { bestOf } from "./postings.ts";
+
 /**
  * Vectors of words in which words of like meaning lie close together, in whatever language. `@toolrack/words` has them for
  * English and Chinese.
@@ -22,25 +24,22 @@ export type WeightedWord = readonly [word: string, weight: number];
 export class Meanings {
   readonly #words: WordVectors;
   readonly #dimensions: number;
-  #vectors: Int8Array;
+  #vectors = new Int8Array(0);
   /** One bit for each dimension: whether the vector is positive there. */
-  #signs: Int32Array;
-  #known: Uint8Array;
+  #signs = new Int32Array(0);
+  #known = new Uint8Array(0);
   readonly #sum: Float64Array;
   #count = 0;
 
   constructor(words: WordVectors) {
     this.#words = words;
     this.#dimensions = words.dimensions;
-    this.#vectors = new Int8Array(64 * words.dimensions);
-    this.#signs = new Int32Array(2 * words.dimensions);
-    this.#known = new Uint8Array(64);
     this.#sum = new Float64Array(words.dimensions);
   }
 
   /** The slot must be empty. */
   add(slot: number, words: Iterable<WeightedWord>): void {
-    if (slot >= this.#known.length) this.#grow(2 * slot);
+    if (slot >= this.#known.length) this.#grow(2 * slot + 64);
     const vector = this.#embed(words);
     if (vector === undefined) return;
     const own = this.#vectors.subarray(slot * this.#dimensions, (slot + 1) * this.#dimensions);
@@ -92,34 +91,24 @@ export class Meanings {
   nearest(vector: Float32Array, count: number): number[] {
     const words = this.#dimensions >> 5;
     const wanted = signsOf(vector);
-    const slots = this.#known.length;
-    const distances = new Uint8Array(slots);
-    const classes = new Uint32Array(this.#dimensions + 1);
-    for (let slot = 0, from = 0; slot < slots; slot++, from += words) {
+    const alike = new Float32Array(this.#known.length);
+    for (let slot = 0, from = 0; slot < alike.length; slot++, from += words) {
       if (this.#known[slot] === 0) continue;
-      let bits = 0;
-      for (let at = 0; at < words; at++) bits += bitsIn(this.#signs[from + at]! ^ wanted[at]!);
-      distances[slot] = bits;
-      classes[bits]!++;
+      let bits = this.#dimensions;
+      for (let at = 0; at < words; at++) bits -= bitsIn(this.#signs[from + at]! ^ wanted[at]!);
+      alike[slot] = bits;
     }
-    let reach = 0;
-    for (let found = classes[0]!; found < count && reach < this.#dimensions; ) found += classes[++reach]!;
-    const near: number[] = [];
-    for (let slot = 0; slot < slots; slot++)
-      if (this.#known[slot] === 1 && distances[slot]! <= reach) near.push(slot);
-    return near;
+    return bestOf(alike, count);
   }
 
   #grow(slots: number): void {
-    const vectors = new Int8Array(slots * this.#dimensions);
-    vectors.set(this.#vectors);
-    this.#vectors = vectors;
-    const signs = new Int32Array((slots * this.#dimensions) >> 5);
-    signs.set(this.#signs);
-    this.#signs = signs;
-    const known = new Uint8Array(slots);
-    known.set(this.#known);
-    this.#known = known;
+    const [vectors, signs, known] = [this.#vectors, this.#signs, this.#known];
+    this.#vectors = new Int8Array(slots * this.#dimensions);
+    this.#vectors.set(vectors);
+    this.#signs = new Int32Array((slots * this.#dimensions) >> 5);
+    this.#signs.set(signs);
+    this.#known = new Uint8Array(slots);
+    this.#known.set(known);
   }
 
   /** A unit vector; undefined when no word is known. */

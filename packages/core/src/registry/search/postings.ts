@@ -6,9 +6,15 @@ const SATURATION = 2 * 1.2;
 /** BM25's `b`: how much a longer document lowers the weight of each of its words. */
 const LENGTH_DISCOUNT = 0.7;
 
+/** The terms of a document, each with its weight, and how much its words weigh together. */
+export interface TermCounts {
+  readonly length: number;
+  readonly counts: ReadonlyMap<string, number>;
+}
+
 /**
- * Which documents contain which terms. A document is a slot number with weighted counts of its terms, and its length is
- * the sum of them: a tool without parameters is a short document, not one that lacks a field. All weights are worked
+ * Which documents contain which terms. A document is a slot number with weighted counts of its terms. Its length is that of
+ * all its fields together: a tool without parameters is a short document, not one that lacks a field. All weights are worked
  * out when they are asked for, so a change of one document costs no more than its own terms.
  */
 export class Postings {
@@ -20,7 +26,7 @@ export class Postings {
   readonly #lists: number[][] = [];
   /** The numbers of the terms of each document. */
   readonly #documents: (Uint32Array | undefined)[] = [];
-  #lengths = new Float64Array(64);
+  #lengths = new Float64Array(0);
   #total = 0;
   #size = 0;
 
@@ -42,19 +48,17 @@ export class Postings {
     return this.#numbers.has(term);
   }
 
-  /** `counts`: whole numbers, so that sums are the same in any order. The slot must be empty. */
-  add(slot: number, counts: ReadonlyMap<string, number>): void {
-    let length = 0;
+  /** `length` and `counts`: whole numbers, so that sums are the same in any order. The slot must be empty. */
+  add(slot: number, { length, counts }: TermCounts): void {
     const numbers = new Uint32Array(counts.size);
     let at = 0;
     for (const [term, count] of counts) {
       const number = this.#numberOf(term);
       insert(this.#lists[number]!, slot * SLOT + Math.min(count, MOST_WEIGHT));
       numbers[at++] = number;
-      length += count;
     }
     if (slot >= this.#lengths.length) {
-      const longer = new Float64Array(2 * slot);
+      const longer = new Float64Array(2 * slot + 64);
       longer.set(this.#lengths);
       this.#lengths = longer;
     }
@@ -133,8 +137,7 @@ function placeOf(list: readonly number[], value: number): number {
  * in classes instead of sorting them: there may be tens of thousands.
  */
 export function bestOf(scores: Float32Array, count: number): number[] {
-  let highest = 0;
-  for (let slot = 0; slot < scores.length; slot++) if (scores[slot]! > highest) highest = scores[slot]!;
+  const highest = highestOf(scores);
   const classes = new Uint32Array(CLASSES + 1);
   const by = highest === 0 ? 0 : CLASSES / highest;
   for (let slot = 0; slot < scores.length; slot++)
@@ -145,6 +148,12 @@ export function bestOf(scores: Float32Array, count: number): number[] {
   for (let slot = 0; slot < scores.length; slot++)
     if (scores[slot]! > 0 && ((scores[slot]! * by) | 0) >= least) best.push(slot);
   return best;
+}
+
+export function highestOf(scores: Float32Array): number {
+  let highest = 0;
+  for (let slot = 0; slot < scores.length; slot++) if (scores[slot]! > highest) highest = scores[slot]!;
+  return highest;
 }
 
 const CLASSES = 1024;

@@ -18,7 +18,7 @@ export function clausesOf(query: string): string[] {
 
 function saysEnough(clause: string): boolean {
   const words = splitWords(clause).filter((word) => !isStopWord(word) && !/^\p{N}/u.test(word));
-  return words.length >= MIN_WORDS || words.some((word) => /[^\u0000-\u00ff]{4}/.test(word));
+  return words.length >= MIN_WORDS || words.some((word) => /\P{ASCII}{4}/u.test(word));
 }
 
 export interface QueryTerm {

@@ -1,5 +1,5 @@
 import { Meanings, type WeightedWord, type WordVectors } from "./meaning.ts";
-import { bestOf, Postings } from "./postings.ts";
+import { bestOf, highestOf, Postings, type TermCounts } from "./postings.ts";
 import { clausesOf, type QueryTerm, queryTerms } from "./request.ts";
 import { fieldTexts, SEARCH_FIELDS, type SearchDocument, similarTerms } from "./search-document.ts";
 import { STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
@@ -133,13 +133,8 @@ export class ToolIndex {
       most += weighed;
       this.#postings.addScores(term, weighed, scores);
     }
-    let best = 0;
-    for (let slot = 0; slot < scores.length; slot++) {
-      const score = scores[slot]! / (most || 1);
-      scores[slot] = score;
-      if (score > best) best = score;
-    }
-    return { scores, best };
+    for (let slot = 0; slot < scores.length; slot++) scores[slot]! /= most || 1;
+    return { scores, best: highestOf(scores) };
   }
 
   /** Adds how near documents are in meaning to the request or to a part of it: of those with the best words, and the nearest. */
@@ -175,9 +170,7 @@ export class ToolIndex {
         ? each
         : similar.map((term) => ({ ...each, term, weight: each.weight * SIMILAR_WEIGHT }));
     });
-    if (known.length <= MAX_WEIGHED_TERMS) return known;
-    const weights = new Map(known.map((each) => [each, each.weight * this.#postings.rarity(each.term)]));
-    return known.sort((left, right) => weights.get(right)! - weights.get(left)!).slice(0, MAX_WEIGHED_TERMS);
+    return known.slice(0, MAX_WEIGHED_TERMS);
   }
 
   #pick(scores: Float32Array, limit: number, accept: SearchOptions["accept"]): SearchMatch[] {
@@ -207,7 +200,7 @@ export class ToolIndex {
     const found = new Set<number>();
     for (const [spelling, slots] of this.#named)
       if (spelling.startsWith(start)) for (const slot of slots) found.add(slot);
-    const step = isName ? scores.reduce((best, score) => Math.max(best, score), 0) + 1 : 0;
+    const step = isName ? highestOf(scores) + 1 : 0;
     for (const slot of found) scores[slot] = Math.max(scores[slot]! + step, LEAST_SCORE);
   }
 
@@ -220,7 +213,7 @@ export class ToolIndex {
     const literal = this.#named.get(literalSpelling(query)) ?? none;
     const sameWords = this.#named.get(wordSpelling(query)) ?? none;
     if (literal.size + sameWords.size === 0) return;
-    const step = scores.reduce((best, score) => Math.max(best, score), 0) + 1;
+    const step = highestOf(scores) + 1;
     for (const slot of new Set([...literal, ...sameWords]))
       scores[slot]! += literal.has(slot) ? 2 * step : step;
   }
@@ -245,25 +238,23 @@ function addBest(scores: Float32Array, parts: readonly WordScores[], weight: num
 
 /**
  * How much each term weighs in a document, in halves. Names and titles that say the same word again do not make it
- * weigh more: a tool has an alias for its callers' sake.
+ * weigh more: a tool has an alias for its callers' sake. Joined words do not make a document longer.
  */
-function countTerms(texts: ReturnType<typeof fieldTexts>): Map<string, number> {
+function countTerms(texts: ReturnType<typeof fieldTexts>): TermCounts {
   const counts = new Map<string, number>();
-  const named = new Set<string>();
+  let length = 0;
   texts.forEach((own, field) => {
     const { weight, keepsStopWords } = SEARCH_FIELDS[field]!;
     for (const text of own) {
-      const here = new Set<string>();
-      tokenize(text, (term, word) => {
-        if (!keepsStopWords && STOP_WORDS.has(word)) return;
-        if (keepsStopWords && named.has(term)) return;
-        here.add(term);
+      const before = new Set(keepsStopWords ? counts.keys() : []);
+      tokenize(text, (term, word, joined) => {
+        if (keepsStopWords ? before.has(term) : STOP_WORDS.has(word)) return;
         counts.set(term, (counts.get(term) ?? 0) + 2 * weight);
+        if (!joined) length += 2 * weight;
       });
-      if (keepsStopWords) for (const term of here) named.add(term);
     }
   });
-  return counts;
+  return { length, counts };
 }
 
 function* weighedWords(texts: ReturnType<typeof fieldTexts>): Generator<WeightedWord> {
