@@ -2,9 +2,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { type PastSearch, type SearchSettings, Tool, ToolRegistry } from "@toolrack/core";
+import { type SearchSettings, Tool, ToolRegistry } from "@toolrack/core";
 import { STOP_WORDS, tokenize } from "@toolrack/core/internal";
 import { openWords } from "@toolrack/words";
+import { type PastSearch, PastSearches } from "../packages/server/src/calls/index.ts";
 
 /**
  * `npm run eval:search -- PATH` measures how well and how fast search finds tools. PATH holds `tools.jsonl`
@@ -179,6 +180,8 @@ async function buildPool(
   isReady = true,
 ): Promise<Pool> {
   const registry = new ToolRegistry({ search });
+  const past = new PastSearches();
+  registry.helpSearch(past);
   const ids = new Map<string, string>();
   const names = new Map<string, string>();
   for (const { id, name, description, parameters, category } of candidates) {
@@ -203,7 +206,7 @@ async function buildPool(
     registry,
     search: (query) => registry.search(query, 10).map((info) => ids.get(info.name) ?? ""),
     learn: (queries) =>
-      registry.learnSearches(
+      past.add(
         queries.flatMap(({ query, gold }, at) =>
           gold.map((id): PastSearch => ({ id: `${at} ${id}`, query, toolName: names.get(id) ?? "" })),
         ),

@@ -25,8 +25,7 @@ import type { ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolContext, ToolInfo, ToolState } from "../tool/types.ts";
 import { Catalog, CatalogReader, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
-import type { PastSearch } from "./search/past-searches.ts";
-import { ToolSearch } from "./search/tool-search.ts";
+import { type SearchHelper, ToolSearch } from "./search/tool-search.ts";
 
 /** A tool that `apply` could not register. */
 export interface RefusedTool {
@@ -166,27 +165,15 @@ export class ToolRegistry extends CatalogReader {
     return this.#preparing;
   }
 
-  /** Has `read` called before the next prepared search: it hands what was learned before to `learnSearches`. */
-  learnFrom(read: () => Promise<void>): void {
-    this.#searchSources.push(read);
+  /** From now on, searches are helped. Called again, by another one instead. */
+  helpSearch(helper: SearchHelper): void {
+    this.#search.helper = helper;
+    this.#searchSources.push(() => helper.open());
   }
 
-  /**
-   * Lets searches that led to a tool help later ones with like words. They are no part of what the tool says of itself.
-   * A search with a known id replaces the one before.
-   */
-  learnSearches(searches: Iterable<PastSearch>): void {
-    this.#search.past.add(searches);
-  }
-
-  /** Forgets all searches that were learned. */
-  forgetSearches(): void {
-    this.#search.past.clear();
-  }
-
-  /** Grows with each change of what searches find, beside changes of the tools. */
+  /** Different after each change of what searches find, beside changes of the tools. */
   get searchVersion(): number {
-    return this.#search.version;
+    return this.#search.helper?.version ?? 0;
   }
 
   async #openSearch(): Promise<void> {

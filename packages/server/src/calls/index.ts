@@ -74,6 +74,7 @@ export {
   type ResourceAnswer,
 } from "./offering-source.ts";
 export { Offerings } from "./offerings.ts";
+export { type PastSearch, PastSearches } from "./past-searches.ts";
 export {
   identityOf,
   problemOfCircle,

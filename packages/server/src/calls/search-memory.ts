@@ -4,6 +4,7 @@ import { reasonOf } from "../helpers/index.ts";
 import type { Following, LearnedSearch, Store } from "../store/index.ts";
 import type { CallBook, CallFollower, LiveCall } from "./call-book.ts";
 import { callToolName, isHelperTool } from "./meta-tools.ts";
+import { PastSearches } from "./past-searches.ts";
 
 /** What a search has shown to somebody. */
 interface ShownSearch {
@@ -42,6 +43,7 @@ export class SearchMemory implements CallFollower {
   readonly #logger: Logger;
   /** Whether the config lets the rack learn. */
   readonly isAllowed: boolean;
+  readonly #past = new PastSearches(() => this.#open());
   /** Searches whose outcome is not known yet, by owner; the owner who searched last is last. */
   readonly #shown = new Map<string, ShownSearch[]>();
   #unfollow: (() => void) | undefined;
@@ -56,7 +58,7 @@ export class SearchMemory implements CallFollower {
     this.#store = store;
     this.#logger = logger;
     this.isAllowed = learning;
-    if (learning) book.registry.learnFrom(() => this.#open());
+    if (learning) book.registry.helpSearch(this.#past);
   }
 
   /** Must be called with what a search has shown to a caller. Costs nothing while nothing is learned. */
@@ -152,9 +154,8 @@ export class SearchMemory implements CallFollower {
   async #refresh(): Promise<void> {
     if (!this.isAllowed) return;
     const { isOn, version } = await this.#store.searches.state();
-    const { registry } = this.#book;
     if (version !== this.#version) {
-      registry.forgetSearches();
+      this.#past.clear();
       this.#newest = 0;
       if (!isOn) this.#shown.clear();
     }
@@ -165,7 +166,7 @@ export class SearchMemory implements CallFollower {
 
   #learn(searches: readonly LearnedSearch[]): void {
     for (const { usedAt } of searches) this.#newest = Math.max(this.#newest, usedAt);
-    if (this.#isOn) this.#book.registry.learnSearches(searches);
+    if (this.#isOn) this.#past.add(searches);
   }
 }
 

@@ -70,6 +70,13 @@ export class Meanings {
     return toUnit(vector);
   }
 
+  /** The cosine of two texts, seen from the middle of all documents; undefined when no word of one of them is known. */
+  likeness(one: Iterable<string>, other: Iterable<string>): number | undefined {
+    const left = this.vectorOf(one);
+    const right = this.vectorOf(other);
+    return left && right?.reduce((sum, value, at) => sum + value * left[at]!, 0);
+  }
+
   /** The cosine of a vector and a document, both seen from the middle; 0 for a document of unknown words. */
   similarity(vector: Float32Array, slot: number): number {
     if (!(this.#known[slot]! > 0)) return 0;

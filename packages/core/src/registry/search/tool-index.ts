@@ -103,6 +103,21 @@ export class ToolIndex {
     return this.#pick(scores, Math.floor(limit), accept);
   }
 
+  /** How much two texts say the same, from 0 to 1, whatever the documents say. */
+  likeness(one: string, other: string): number {
+    const terms = new Map(queryTerms(one).map(({ term }) => [term, this.#postings.rarity(term)]));
+    let shared = 0;
+    let size = 0;
+    for (const { term } of queryTerms(other)) {
+      const rarity = this.#postings.rarity(term);
+      size += rarity;
+      if (terms.has(term)) shared += rarity;
+    }
+    const words = shared / Math.sqrt(size * sumOf(terms.values()) || 1);
+    const meaning = this.#meanings?.likeness(splitWords(one), splitWords(other));
+    return meaning === undefined ? words : (words + meaning) / 2;
+  }
+
   /**
    * The scores of all slots. What the whole request says counts, and beside it the part of the request that a tool fits best:
    * so each of several wishes gets its tools, whatever the others say, and a request for one thing is ranked by all of it.
@@ -220,6 +235,12 @@ export class ToolIndex {
 }
 
 const none: ReadonlySet<number> = new Set();
+
+function sumOf(values: Iterable<number>): number {
+  let sum = 0;
+  for (const value of values) sum += value;
+  return sum;
+}
 
 interface WordScores {
   readonly scores: Float32Array;

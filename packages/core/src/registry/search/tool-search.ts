@@ -1,5 +1,4 @@
 import type { WordVectors } from "./meaning.ts";
-import { PastSearches } from "./past-searches.ts";
 import type { SearchDocument } from "./search-document.ts";
 import { ToolIndex } from "./tool-index.ts";
 
@@ -14,23 +13,30 @@ export interface SearchSettings {
   readonly intents?: boolean | undefined;
 }
 
-/** The search over the tools of a rack: the index, what is not in it yet, and what was learned from earlier searches. */
+/** How much two texts say the same, from 0 to 1: by their words, the rarer the more, and by what the words mean. */
+export type Likeness = (one: string, other: string) => number;
+
+/** Knows more about what searches mean than the tools say: such as earlier searches, which led to a tool. */
+export interface SearchHelper {
+  /** Different after each change of what it knows. */
+  readonly version: number;
+  /** Awaited before the next prepared search. If it rejects, search goes on. */
+  open(): Promise<void>;
+  /** What is added to the scores of tools, by their names in lower case. A tool that says all of the query has about 1. */
+  near(query: string, likeness: Likeness): ReadonlyMap<string, number>;
+}
+
+/** The search over the tools of a rack: the index, and what is not in it yet. */
 export class ToolSearch {
   readonly #settings: SearchSettings;
   #index: ToolIndex;
-  readonly past: PastSearches;
+  helper: SearchHelper | undefined;
   /** Tools that are not in the index yet. */
   readonly #pending = new Map<string, () => SearchDocument>();
 
   constructor(settings: SearchSettings) {
     this.#settings = settings;
     this.#index = new ToolIndex();
-    this.past = new PastSearches();
-  }
-
-  /** Grows with each change of what searches find, beside changes of the tools. */
-  get version(): number {
-    return this.past.version;
   }
 
   /** The document is made when the next search needs it. */
@@ -45,7 +51,6 @@ export class ToolSearch {
   /** Forgets all tools: they must be put again. */
   useWords(words: WordVectors): void {
     this.#index = new ToolIndex(words);
-    this.past.useWords(words);
   }
 
   /** Adds to the index what has come since the last search, in steps of a few milliseconds. */
@@ -62,7 +67,8 @@ export class ToolSearch {
   find(query: string, limit: number, accept: (key: string) => boolean): void {
     for (const _ of this.indexSteps());
     const { intents } = this.#settings;
-    this.#index.search(query, { limit, accept, intents, bonus: this.past.near(query) });
+    const bonus = this.helper?.near(query, (one, other) => this.#index.likeness(one, other));
+    this.#index.search(query, { limit, accept, intents, bonus });
   }
 }
 
