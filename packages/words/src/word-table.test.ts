@@ -65,7 +65,7 @@ describe("the words", () => {
 });
 
 test("files that do not belong together are refused", () => {
-  const part = { words: "one\ntwo\n", rows: new Uint8Array(64), scales: new Uint8Array(8) };
+  const part = { words: "one\ntwo\n", rows: new Uint8Array(128), scales: new Uint8Array(8) };
   expect(new WordTable([part]).rowsOf("two")).toEqual([1]);
   expect(() => new WordTable([{ ...part, rows: new Uint8Array(60) }])).toThrow("do not belong together");
   expect(() => new WordTable([{ ...part, words: "one\n" }])).toThrow("fewer words than rows");

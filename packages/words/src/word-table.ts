@@ -1,3 +1,5 @@
+import { Meanings } from "./meanings.ts";
+
 /** The words of one language as its files have them. */
 export interface WordPart {
   /** One word a line; the line is the number of its row. */
@@ -39,7 +41,13 @@ export class WordTable {
     this.dimensions =
       this.#parts[0] === undefined ? 0 : this.#parts[0].rows.length / this.#parts[0].scales.length;
     const isWhole = this.#parts.every(({ rows, scales }) => rows.length === scales.length * this.dimensions);
-    if (!isWhole || !(this.dimensions > 0) || this.dimensions % 32 !== 0 || first > MOST_ROWS)
+    if (
+      !isWhole ||
+      !(this.dimensions > 0) ||
+      this.dimensions % 64 !== 0 ||
+      this.dimensions > 192 ||
+      first > MOST_ROWS
+    )
       throw new Error("The files of words do not belong together. Install @toolrack/words again.");
     this.#places = new Uint16Array(2 * 2 ** Math.ceil(Math.log2(first + 1)));
     let longest = 0;
@@ -51,6 +59,11 @@ export class WordTable {
       }
     }
     this.#longest = longest;
+  }
+
+  /** An index of documents by what their words mean, empty at first. */
+  newIndex(): Meanings {
+    return new Meanings(this);
   }
 
   /**

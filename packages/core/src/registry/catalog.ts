@@ -117,15 +117,12 @@ export class Catalog {
    * than the newest one, tools that have changed since are found by what they say now.
    */
   search(query: string, limit: number, isThere: (info: ToolInfo) => boolean = () => true): ToolInfo[] {
-    const found: ToolInfo[] = [];
-    const take = (key: string) => {
+    const infoOf = (key: string) => {
       const info = this.#entries.get(key)?.info;
-      if (info === undefined || info.disabled || !isThere(info)) return false;
-      found.push(info);
-      return true;
+      return info === undefined || info.disabled || !isThere(info) ? undefined : info;
     };
-    this.#search.find(query, limit, take);
-    return found;
+    const found = this.#search.find(query, limit, (key) => infoOf(key) !== undefined);
+    return found.flatMap((key) => infoOf(key) ?? []);
   }
 
   /** From now on, tools are found by what words mean too. Must be called on the newest catalog. */

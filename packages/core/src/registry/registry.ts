@@ -178,9 +178,8 @@ export class ToolRegistry extends CatalogReader {
 
   async #openSearch(): Promise<void> {
     const { logger } = this.#host.settings;
-    for (let read = this.#searchSources.shift(); read !== undefined; read = this.#searchSources.shift()) {
+    for (const read of this.#searchSources.splice(0))
       await read().catch((error) => logger.warn("Search goes without a part of what helps it:", error));
-    }
   }
 
   /** The rack as it is now; later changes do not affect it. */

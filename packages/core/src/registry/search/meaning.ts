@@ -1,156 +1,27 @@
-import { bestOf } from "./postings.ts";
-
-/**
- * Vectors of words in which words of like meaning lie close together, in whatever language. `@toolrack/words` has them for
- * English and Chinese.
- */
-export interface WordVectors {
-  /** A multiple of 32. */
-  readonly dimensions: number;
-  /** The rows that stand for a word in lower case, or for a text without spaces; none when it is not known. */
-  rowsOf(word: string): readonly number[];
-  /** Adds the vector of a row, times the weight, to `sum`. */
-  add(row: number, weight: number, sum: Float32Array): void;
-}
-
 /** A word, and how much it counts in its text. */
 export type WeightedWord = readonly [word: string, weight: number];
 
 /**
- * What documents mean, as unit vectors of one byte a dimension. Vectors are compared from the middle of all documents: what
- * they have in common says nothing about any of them. The middle is a sum of whole numbers, so that it is the same
- * whatever came and went, and a change of one document changes nothing that is kept of the others.
+ * What documents mean, each by its slot number. Kept outside core, because it needs vectors of words: `@toolrack/words` has them
+ * for English and Chinese. Must give the same answers whatever documents came and went before.
  */
-export class Meanings {
-  readonly #words: WordVectors;
-  readonly #dimensions: number;
-  #vectors = new Int8Array(0);
-  /** One bit for each dimension: whether the vector is positive there. */
-  #signs = new Int32Array(0);
-  #known = new Uint8Array(0);
-  readonly #sum: Float64Array;
-  #count = 0;
-
-  constructor(words: WordVectors) {
-    this.#words = words;
-    this.#dimensions = words.dimensions;
-    this.#sum = new Float64Array(words.dimensions);
-  }
-
-  /** The slot must be empty. */
-  add(slot: number, words: Iterable<WeightedWord>): void {
-    if (slot >= this.#known.length) this.#grow(2 * slot + 64);
-    const vector = this.#embed(words);
-    if (vector === undefined) return;
-    const own = this.#vectors.subarray(slot * this.#dimensions, (slot + 1) * this.#dimensions);
-    vector.forEach((value, at) => {
-      own[at] = Math.max(-LARGEST, Math.min(LARGEST, Math.round(value * STEPS)));
-      this.#sum[at]! += own[at]!;
-    });
-    this.#signs.set(signsOf(own), (slot * this.#dimensions) >> 5);
-    this.#known[slot] = 1;
-    this.#count++;
-  }
-
-  remove(slot: number): void {
-    if (!(this.#known[slot]! > 0)) return;
-    const own = this.#vectors.subarray(slot * this.#dimensions, (slot + 1) * this.#dimensions);
-    own.forEach((value, at) => {
-      this.#sum[at]! -= value;
-    });
-    this.#known[slot] = 0;
-    this.#count--;
-  }
-
-  /** A unit vector from the middle of all documents to a text; undefined when no word of it is known. */
-  vectorOf(words: Iterable<string>): Float32Array | undefined {
-    const vector = this.#embed(Array.from(words, (word): WeightedWord => [word, 1]));
-    if (vector === undefined) return undefined;
-    for (let at = 0; at < vector.length; at++) vector[at]! -= this.#sum[at]! / (STEPS * (this.#count || 1));
-    return toUnit(vector);
-  }
-
-  /** The cosine of two texts, seen from the middle of all documents; undefined when no word of one of them is known. */
-  likeness(one: Iterable<string>, other: Iterable<string>): number | undefined {
-    const left = this.vectorOf(one);
-    const right = this.vectorOf(other);
-    return left && right?.reduce((sum, value, at) => sum + value * left[at]!, 0);
-  }
-
-  /** The cosine of a vector and a document, both seen from the middle; 0 for a document of unknown words. */
-  similarity(vector: Float32Array, slot: number): number {
-    if (!(this.#known[slot]! > 0)) return 0;
-    const size = this.#count;
-    let product = 0;
-    let squares = 0;
-    for (let at = 0, from = slot * this.#dimensions; at < vector.length; at++, from++) {
-      const value = this.#vectors[from]! - this.#sum[at]! / size;
-      product += vector[at]! * value;
-      squares += value * value;
-    }
-    return squares === 0 ? 0 : product / Math.sqrt(squares);
-  }
-
-  /**
-   * The slots of at least `count` documents that lie in the direction of the vector, as far as the signs of their values tell:
-   * a few operations for a document instead of a product for each dimension.
-   */
-  nearest(vector: Float32Array, count: number): number[] {
-    const words = this.#dimensions >> 5;
-    const wanted = signsOf(vector);
-    const alike = new Float32Array(this.#known.length);
-    for (let slot = 0, from = 0; slot < alike.length; slot++, from += words) {
-      if (this.#known[slot] === 0) continue;
-      let bits = this.#dimensions;
-      for (let at = 0; at < words; at++) bits -= bitsIn(this.#signs[from + at]! ^ wanted[at]!);
-      alike[slot] = bits;
-    }
-    return bestOf(alike, count);
-  }
-
-  #grow(slots: number): void {
-    const [vectors, signs, known] = [this.#vectors, this.#signs, this.#known];
-    this.#vectors = new Int8Array(slots * this.#dimensions);
-    this.#vectors.set(vectors);
-    this.#signs = new Int32Array((slots * this.#dimensions) >> 5);
-    this.#signs.set(signs);
-    this.#known = new Uint8Array(slots);
-    this.#known.set(known);
-  }
-
-  /** A unit vector; undefined when no word is known. */
-  #embed(words: Iterable<WeightedWord>): Float32Array | undefined {
-    const weights = new Map<number, number>();
-    for (const [word, weight] of words) {
-      for (const row of this.#words.rowsOf(word)) weights.set(row, Math.max(weights.get(row) ?? 0, weight));
-    }
-    if (weights.size === 0) return undefined;
-    const sum = new Float32Array(this.#dimensions);
-    for (const [row, weight] of weights) this.#words.add(row, weight, sum);
-    return toUnit(sum);
-  }
+export interface Meanings {
+  /** The slot must be empty. Words are in lower case; text without spaces is one word. */
+  add(slot: number, words: Iterable<WeightedWord>): void;
+  /** Does nothing for an empty slot. */
+  remove(slot: number): void;
+  /** What a text means; undefined when no word of it is known. */
+  vectorOf(words: Iterable<string>): Float32Array | undefined;
+  /** The slots of about `count` documents that mean most nearly the same. */
+  nearest(vector: Float32Array, count: number): Iterable<number>;
+  /** How near a document is to the nearest of the vectors: at most 1, and 0 or less when it has nothing in common. */
+  similarity(vectors: readonly Float32Array[], slot: number): number;
+  /** How near two texts are; undefined when no word of one of them is known. */
+  likeness(one: Iterable<string>, other: Iterable<string>): number | undefined;
 }
 
-function bitsIn(word: number): number {
-  const pairs = word - ((word >>> 1) & 0x55555555);
-  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);
-  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+/** Vectors of words in which words of like meaning lie close together, in whatever language. */
+export interface WordVectors {
+  /** An index of documents, empty at first. */
+  newIndex(): Meanings;
 }
-
-function signsOf(vector: ArrayLike<number>): Int32Array {
-  const bits = new Int32Array(vector.length >> 5);
-  for (let at = 0; at < vector.length; at++) if (vector[at]! > 0) bits[at >> 5]! |= 1 << (at & 31);
-  return bits;
-}
-
-function toUnit(vector: Float32Array): Float32Array {
-  let squares = 0;
-  for (const value of vector) squares += value * value;
-  const by = squares === 0 ? 0 : 1 / Math.sqrt(squares);
-  for (let at = 0; at < vector.length; at++) vector[at]! *= by;
-  return vector;
-}
-
-const LARGEST = 127;
-/** Steps in 1. In 128 dimensions, almost no value of a unit vector is above 0.4. */
-const STEPS = LARGEST / 0.4;

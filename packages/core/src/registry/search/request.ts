@@ -7,7 +7,7 @@ import { joinNeighbours, STOP_WORDS, splitWords, tokenize } from "./tokenize.ts"
 export function clausesOf(query: string): string[] {
   const clauses: string[] = [];
   for (const piece of query.slice(0, MAX_QUERY_LENGTH).split(CLAUSE_END)) {
-    if (piece === undefined || piece.trim() === "") continue;
+    if (piece.trim() === "") continue;
     const last = clauses.at(-1);
     if (last !== undefined && (clauses.length === MAX_CLAUSES || !saysEnough(piece) || !saysEnough(last)))
       clauses[clauses.length - 1] = `${last} ${piece}`;

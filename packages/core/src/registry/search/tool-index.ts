@@ -1,4 +1,4 @@
-import { Meanings, type WeightedWord, type WordVectors } from "./meaning.ts";
+import type { Meanings, WeightedWord, WordVectors } from "./meaning.ts";
 import { bestOf, highestOf, Postings, type TermCounts } from "./postings.ts";
 import { clausesOf, type QueryTerm, queryTerms } from "./request.ts";
 import { fieldTexts, SEARCH_FIELDS, type SearchDocument, similarTerms } from "./search-document.ts";
@@ -12,7 +12,7 @@ export interface SearchMatch {
 
 interface SearchOptions {
   readonly limit?: number;
-  /** Called with the best key first, until `limit` of them were accepted. */
+  /** Whether a document may be found. */
   readonly accept?: ((key: string) => boolean) | undefined;
   /** `false`: a request is only looked for as a whole. */
   readonly intents?: boolean | undefined;
@@ -38,11 +38,13 @@ export class ToolIndex {
   readonly #documents: (IndexedDocument | undefined)[] = [];
   readonly #emptySlots: number[] = [];
   readonly #slots = new Map<string, number>();
+  /** Used by one search after another: making them anew costs more than a search. */
+  readonly #buffers: Float32Array[] = [];
   /** Slots by the spellings of names and aliases. */
   readonly #named = new Map<string, Set<number>>();
 
   constructor(words?: WordVectors) {
-    this.#meanings = words && new Meanings(words);
+    this.#meanings = words?.newIndex();
   }
 
   get size(): number {
@@ -90,7 +92,7 @@ export class ToolIndex {
   /** The best matches first; equal scores by key. */
   search(
     query: string,
-    { limit = DEFAULT_LIMIT, accept, intents = true, bonus }: SearchOptions = {},
+    { limit = DEFAULT_LIMIT, accept = () => true, intents = true, bonus }: SearchOptions = {},
   ): SearchMatch[] {
     if (this.size === 0 || !(limit >= 1)) return [];
     const scores = this.#score(query, intents);
@@ -105,17 +107,18 @@ export class ToolIndex {
 
   /** How much two texts say the same, from 0 to 1, whatever the documents say. */
   likeness(one: string, other: string): number {
-    const terms = new Map(queryTerms(one).map(({ term }) => [term, this.#postings.rarity(term)]));
-    let shared = 0;
-    let size = 0;
-    for (const { term } of queryTerms(other)) {
-      const rarity = this.#postings.rarity(term);
-      size += rarity;
-      if (terms.has(term)) shared += rarity;
-    }
-    const words = shared / Math.sqrt(size * sumOf(terms.values()) || 1);
+    const left = this.#rarities(one);
+    const right = this.#rarities(other);
+    const shared = [...left.keys()].filter((term) => right.has(term));
+    const words =
+      sumOf(shared.map((term) => left.get(term)!)) /
+      Math.sqrt(sumOf(left.values()) * sumOf(right.values()) || 1);
     const meaning = this.#meanings?.likeness(splitWords(one), splitWords(other));
     return meaning === undefined ? words : (words + meaning) / 2;
+  }
+
+  #rarities(text: string): Map<string, number> {
+    return new Map(queryTerms(text).map(({ term }) => [term, this.#postings.rarity(term)]));
   }
 
   /**
@@ -124,31 +127,29 @@ export class ToolIndex {
    */
   #score(query: string, intents: boolean): Float32Array {
     const clauses = intents ? clausesOf(query) : [];
-    const whole = this.#wordScores(query);
-    const scores = whole.scores;
+    const { scores, best } = this.#wordScores(this.#knownTerms(query), 0);
     // Words that are hardly anywhere say little, even of the tools that fit them best.
-    const weight = Math.min(1, whole.best / ENOUGH_WORDS);
+    const weight = Math.min(1, best / ENOUGH_WORDS);
     for (let slot = 0; slot < scores.length; slot++) scores[slot]! *= weight;
-    if (clauses.length > 0)
-      addBest(
-        scores,
-        clauses.map((clause) => this.#wordScores(clause)),
-        CLAUSE_WEIGHT * whole.best * weight,
-      );
+    const parts = clauses.map((clause, at) => this.#wordScores(queryTerms(clause), at + 1));
+    addBest(scores, parts, CLAUSE_WEIGHT * best * weight);
     this.#addMeaning([query, ...clauses], scores);
     return scores;
   }
 
-  /** How much of what the text says is in each document, from 0 to 1, and how much is in the best. */
-  #wordScores(text: string): WordScores {
-    const scores = new Float32Array(this.#documents.length);
+  /** How much of what the terms say is in each document, from 0 to 1, and how much is in the best. */
+  #wordScores(terms: readonly QueryTerm[], buffer: number): WordScores {
+    const count = this.#documents.length;
+    if ((this.#buffers[buffer]?.length ?? 0) < count) this.#buffers[buffer] = new Float32Array(2 * count);
+    const scores = this.#buffers[buffer]!.subarray(0, count).fill(0);
     let most = 0;
-    for (const { term, weight } of this.#knownTerms(text)) {
+    for (const { term, weight, isWord } of terms) {
+      if (!isWord && !this.#postings.has(term)) continue;
       const weighed = weight * this.#postings.rarity(term);
       most += weighed;
       this.#postings.addScores(term, weighed, scores);
     }
-    for (let slot = 0; slot < scores.length; slot++) scores[slot]! /= most || 1;
+    if (most > 0) for (let slot = 0; slot < count; slot++) scores[slot]! /= most;
     return { scores, best: highestOf(scores) };
   }
 
@@ -162,8 +163,7 @@ export class ToolIndex {
     for (const vector of vectors)
       for (const slot of meanings.nearest(vector, MAX_CANDIDATES)) candidates.add(slot);
     for (const slot of candidates) {
-      let nearest = 0;
-      for (const vector of vectors) nearest = Math.max(nearest, meanings.similarity(vector, slot));
+      const nearest = meanings.similarity(vectors, slot);
       if (nearest > LEAST_SIMILARITY) scores[slot]! += MEANING_WEIGHT * nearest;
     }
   }
@@ -178,8 +178,7 @@ export class ToolIndex {
     const toleratesSlips = words.length <= MAX_WORDS_FOR_SIMILAR;
     const known = wanted.flatMap((each) => {
       if (this.#postings.has(each.term)) return each;
-      if (!each.isWord) return [];
-      if (!toleratesSlips) return each;
+      if (!each.isWord || !toleratesSlips) return each;
       const similar = similarTerms(each.term, this.#postings.terms(), each === words.at(-1));
       return similar.length === 0
         ? each
@@ -188,17 +187,13 @@ export class ToolIndex {
     return known.slice(0, MAX_WEIGHED_TERMS);
   }
 
-  #pick(scores: Float32Array, limit: number, accept: SearchOptions["accept"]): SearchMatch[] {
+  #pick(scores: Float32Array, limit: number, accept: (key: string) => boolean): SearchMatch[] {
     // Where many of the best are not accepted, more are looked at.
     for (let count = 2 * limit; ; count *= 4) {
       const slots = bestOf(scores, count);
       const matches = slots.map((slot) => ({ key: this.#documents[slot]!.key, score: scores[slot]! }));
       matches.sort((left, right) => right.score - left.score || (left.key < right.key ? -1 : 1));
-      const accepted: SearchMatch[] = [];
-      for (const match of matches) {
-        if (accepted.length >= limit) break;
-        if (accept === undefined || accept(match.key)) accepted.push(match);
-      }
+      const accepted = matches.filter(({ key }) => accept(key)).slice(0, limit);
       if (accepted.length >= limit || slots.length < count) return accepted;
     }
   }
@@ -209,7 +204,7 @@ export class ToolIndex {
    */
   #raisePrefixMatches(query: string, scores: Float32Array): void {
     const start = literalSpelling(query);
-    if (start.length < 2 || start.length > MAX_NAME_LENGTH || /\s/.test(start)) return;
+    if (start.length < 2 || start.length > MAX_PREFIX_LENGTH || /\s/.test(start)) return;
     const isKnownWord = queryTerms(query).every(({ term }) => this.#postings.has(term));
     const isName = /[^\p{L}\p{N}]/u.test(start) || !isKnownWord;
     const found = new Set<number>();
@@ -237,9 +232,7 @@ export class ToolIndex {
 const none: ReadonlySet<number> = new Set();
 
 function sumOf(values: Iterable<number>): number {
-  let sum = 0;
-  for (const value of values) sum += value;
-  return sum;
+  return [...values].reduce((sum, value) => sum + value, 0);
 }
 
 interface WordScores {
@@ -250,6 +243,7 @@ interface WordScores {
 /** Adds to each score how well the slot fits the part that it fits best, where the best of each part has `weight`. */
 function addBest(scores: Float32Array, parts: readonly WordScores[], weight: number): void {
   const useful = parts.filter(({ best }) => best > 0);
+  if (useful.length === 0) return;
   for (let slot = 0; slot < scores.length; slot++) {
     let most = 0;
     for (const part of useful) most = Math.max(most, part.scores[slot]! / part.best);
@@ -295,6 +289,8 @@ const DEFAULT_LIMIT = 10;
 /** Of a tool that is found by the beginning of its name alone. */
 const LEAST_SCORE = 1e-6;
 const MAX_NAME_LENGTH = 512;
+/** Longer texts without spaces are sentences of a language that has none. */
+const MAX_PREFIX_LENGTH = 64;
 const MAX_WEIGHED_TERMS = 256;
 const MAX_WORDS_FOR_SIMILAR = 6;
 const SIMILAR_WEIGHT = 0.5;

@@ -63,12 +63,12 @@ export class ToolSearch {
     }
   }
 
-  /** Calls `accept` with the key of the best tool first, until it has accepted `limit` of them. */
-  find(query: string, limit: number, accept: (key: string) => boolean): void {
+  /** The keys of at most `limit` tools that `accept` returns true for, the best first. */
+  find(query: string, limit: number, accept: (key: string) => boolean): string[] {
     for (const _ of this.indexSteps());
     const { intents } = this.#settings;
     const bonus = this.helper?.near(query, (one, other) => this.#index.likeness(one, other));
-    this.#index.search(query, { limit, accept, intents, bonus });
+    return this.#index.search(query, { limit, accept, intents, bonus }).map(({ key }) => key);
   }
 }
 
