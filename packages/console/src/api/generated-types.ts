@@ -351,6 +351,21 @@ export interface Schedule {
   readonly missed: "skip" | "run_once";
 }
 
+export interface Search {
+  readonly id: string;
+  readonly query: string;
+  readonly toolName: string;
+  readonly owner: string;
+  readonly uses: number;
+  readonly createdAt: number;
+}
+
+export interface SearchList {
+  readonly learning: boolean;
+  readonly total: number;
+  readonly items: readonly Search[];
+}
+
 export interface Secret {
   readonly name: string;
   readonly createdAt: number;
@@ -585,6 +600,10 @@ export interface Answers {
   readonly "GET /api/tools/{name}": Tool;
   readonly "PATCH /api/tools/{name}": Tool;
   readonly "POST /api/tools/{name}/calls": CallAnswer;
+  readonly "GET /api/searches": SearchList;
+  readonly "PATCH /api/searches": { readonly learning: boolean };
+  readonly "DELETE /api/searches": { };
+  readonly "DELETE /api/searches/{id}": { readonly id: string };
   readonly "GET /api/calls": CallPage;
   readonly "GET /api/calls/{callId}": Call;
   readonly "DELETE /api/calls/{callId}": Call;
