@@ -164,7 +164,7 @@ export class ToolIndex {
       for (const slot of meanings.nearest(vector, MAX_CANDIDATES)) candidates.add(slot);
     for (const slot of candidates) {
       const nearest = meanings.similarity(vectors, slot);
-      if (nearest > LEAST_SIMILARITY) scores[slot]! += MEANING_WEIGHT * nearest;
+      if (nearest > (scores[slot]! > 0 ? 0 : LEAST_SIMILARITY)) scores[slot]! += MEANING_WEIGHT * nearest;
     }
   }
 
@@ -302,5 +302,5 @@ const CLAUSE_WEIGHT = 0.5;
 const ENOUGH_WORDS = 0.2;
 /** What full similarity counts beside words that say all that the request says. */
 const MEANING_WEIGHT = 0.25;
-/** Below it, a document only happens to lie in the same direction. */
-const LEAST_SIMILARITY = 0.2;
+/** Below it, a document without any of the words only happens to lie in the same direction. */
+const LEAST_SIMILARITY = 0.3;
