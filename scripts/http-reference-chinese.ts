@@ -1,5 +1,6 @@
 /** By the English sentence, so that a sentence that changes in the API cannot keep an old translation. */
 const translations: Readonly<Record<string, string>> = {
+  "The tools as an interface of TypeScript": "以 TypeScript 接口表示的工具",
   "The models of all providers, as OpenAI lists them": "所有提供方的模型，格式与 OpenAI 相同",
   "One model, as OpenAI tells of it": "单个模型，格式与 OpenAI 相同",
   "The same for a name with a slash that is not encoded": "同上，用于名称中的斜杠未编码的情况",
@@ -53,6 +54,7 @@ const translations: Readonly<Record<string, string>> = {
   "One tool with its schemas": "一个工具及其 schema",
   "Switches a tool on or off": "启用或停用一个工具",
   "Switches several tools on or off": "同时启用或停用多个工具",
+  "What in the definitions of tools misleads models": "工具定义中会误导模型的内容",
   "Calls a tool": "调用一个工具",
   "Recorded calls, newest first": "已记录的调用，最新的在前",
   "One call, under way or ended": "一次调用，进行中或已结束",

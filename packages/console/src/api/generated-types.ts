@@ -214,6 +214,27 @@ export interface FileReport {
   };
 }
 
+export interface Finding {
+  readonly code:
+    | "description_missing"
+    | "description_vague"
+    | "parameter_undescribed"
+    | "parameter_vague"
+    | "near_twin"
+    | "unknown_id"
+    | "strict_lost"
+    | "provider_loss"
+    | "name_long"
+    | "tokens_high"
+    | "annotations_contradict"
+    | "destructive_unmarked";
+  readonly tool: string;
+  readonly reason: string;
+  readonly remedy: string;
+  readonly parameters?: readonly string[];
+  readonly twin?: string;
+}
+
 export interface LoadReport {
   readonly files: readonly FileReport[];
   readonly added: readonly string[];
@@ -570,6 +591,7 @@ export interface ToolSummary {
   readonly title?: string;
   readonly description?: string;
   readonly status: "ok" | "stale" | "disabled";
+  readonly switched?: { readonly enabled: boolean; readonly by: string; readonly at: number };
   readonly category?: string;
   readonly tags?: readonly string[];
   readonly aliases?: readonly string[];
@@ -604,6 +626,11 @@ export interface Answers {
   readonly "PATCH /api/searches": { readonly learning: boolean };
   readonly "DELETE /api/searches": { };
   readonly "DELETE /api/searches/{id}": { readonly id: string };
+  readonly "GET /api/lint": {
+    readonly items: readonly Finding[];
+    readonly total: number;
+    readonly tools: number;
+  };
   readonly "GET /api/calls": CallPage;
   readonly "GET /api/calls/{callId}": Call;
   readonly "DELETE /api/calls/{callId}": Call;

@@ -304,9 +304,15 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
     parameters: {
       type: "object",
       properties: {
-        callId: { type: "string", minLength: 1, maxLength: 200 },
+        callId: { type: "string", minLength: 1, maxLength: 200, description: "As the cut result names it." },
         offset: { type: "integer", minimum: 0, default: 0, description: "The first character to read." },
-        limit: { type: "integer", minimum: 1, maximum: LARGEST_LIMIT, default: USUAL_LIMIT },
+        limit: {
+          type: "integer",
+          minimum: 1,
+          maximum: LARGEST_LIMIT,
+          default: USUAL_LIMIT,
+          description: "How many characters at most.",
+        },
       },
       required: ["callId"],
       additionalProperties: false,

@@ -69,6 +69,12 @@ Examples:
   toolrack skills show pdf-tools
   toolrack skills export "SearXNG Search" --to skills`;
 
+const evalHelp = `
+Examples:
+  toolrack eval
+  toolrack eval evals/files.yaml --offline
+  toolrack eval evals/*.yaml --model local/qwen3 --runs 20`;
+
 /**
  * Makes the program with all commands. The code of a command is imported only when it runs, so that help,
  * completion and usage errors are fast.
@@ -275,6 +281,8 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
         "disable",
         "restart",
         "approve",
+        "login",
+        "logout",
       ]),
     )
     .argument(
@@ -287,9 +295,13 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     )
     .option("--key <key>", "add: how it is called here; default: from the address or the file")
     .option("--base-url <url>", "add: where the API is; default: what its description says")
-    .option("--auth <scheme=value...>", "add: a credential by the name of its scheme; secrets by their names")
+    .option(
+      "--auth <scheme=value...>",
+      "add: a credential by the name of its scheme; secrets by their names; a client of OAuth as JSON",
+    )
     .option("--header <name=value...>", "add: a header that every request has")
     .option("--read-only", "add: offer only what reads")
+    .option("--no-open", "login: only print the address of the page")
     .addHelpText("after", apisHelp)
     .action(runs(async () => (await import("./commands/apis.ts")).apis));
 
@@ -303,6 +315,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("show", "show everything about a tool")
     .argument("<name>", "its name or an alias")
     .action(runs(async () => (await import("./commands/tools.ts")).show));
+
+  command("types", "print the tools as an interface of TypeScript, for createClient of @toolrack/core/client")
+    .option("--expert <name>", "only the tools of an expert of the running server")
+    .action(runs(async () => (await import("./commands/tools.ts")).types));
 
   command("search", "find tools by words, English or Chinese")
     .argument("<words...>")
@@ -335,7 +351,23 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("check", "say what became of every tool file: loaded, adapted, failed and why")
     .argument("[path]", "a workspace, any folder of tool files, or one file")
     .option("-w, --watch", "go on, and tell of every change")
+    .option("--lint", "also what in the definitions of their tools misleads models")
     .action(runs(async () => (await import("./commands/check.ts")).check));
+
+  command("lint", "say what in the definitions of tools misleads models, why, and what would settle it")
+    .argument(
+      "[pattern]",
+      "only tools with such a name, such as internal_file_*, or of one MCP server: mcp:KEY",
+    )
+    .action(runs(async () => (await import("./commands/lint.ts")).lint));
+
+  command("eval", "try whether prompts lead to the right tools, by search and by a model")
+    .argument("[files...]", "default: evals/*.yaml of the workspace")
+    .option("--offline", "ask no model, although a provider is configured")
+    .option("--model <name>", "as GET /v1/models lists it; default: the file's, or the config's chat.model")
+    .option("--runs <count>", "ask each prompt so often; default: the file's, or 5", wholeNumber)
+    .addHelpText("after", evalHelp)
+    .action(runs(async () => (await import("./commands/eval.ts")).evaluateFiles));
 
   command("logs", "show the last calls")
     .option("-f, --follow", "go on, and show those to come")

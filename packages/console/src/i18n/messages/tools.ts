@@ -180,6 +180,28 @@ export const tools = {
     saveSecrets: ["Passwords and other secret fields are left out.", "密码等机密字段不会保存。"],
     compareShort: ["Compare", "对比"],
   },
+  lint: {
+    title: ["What lint finds", "定义检查的发现"],
+    about: [
+      "What in the definition misleads models. Rules are switched off in the config (lint.off) or by a comment in the tool's file.",
+      "定义中会误导模型的内容。可以在配置（lint.off）里或用工具文件中的注释关闭规则。",
+    ],
+    count: ["{count} finding | {count} findings", "{count} 个发现"],
+    codes: {
+      description_missing: ["No description", "缺少说明"],
+      description_vague: ["Vague description", "说明含糊"],
+      parameter_undescribed: ["Parameters without description", "参数缺少说明"],
+      parameter_vague: ["Vague descriptions of parameters", "参数说明含糊"],
+      near_twin: ["Easily confused with another tool", "容易与另一个工具混淆"],
+      unknown_id: ["An id that a model cannot know", "模型无从得知的 ID"],
+      strict_lost: ["No strict mode", "无法使用严格模式"],
+      provider_loss: ["Not all of it reaches every provider", "部分内容到不了某些模型服务"],
+      name_long: ["Name too long", "名称过长"],
+      tokens_high: ["Expensive definition", "定义占用 Token 过多"],
+      annotations_contradict: ["It contradicts itself", "自相矛盾的标注"],
+      destructive_unmarked: ["Destructive, but not marked dangerous", "有破坏性但未标为危险"],
+    },
+  },
   files: {
     stale: ["The last version that loaded goes on serving: {tools}", "上一个可用版本仍在提供服务：{tools}"],
     staleShort: [

@@ -145,3 +145,12 @@ export const STOP_WORDS: ReadonlySet<string> = new Set(
   whether which while who whom whose why will with within without won would wouldn yes you your yours yourself
   yourselves`.split(/\s+/),
 );
+
+/** The search terms of a text without stop words and joined pairs, each with the word that it came from. */
+export function searchTerms(text: string): Map<string, string> {
+  const terms = new Map<string, string>();
+  tokenize(text, (term, word, joined) => {
+    if (!joined && !STOP_WORDS.has(word) && !terms.has(term)) terms.set(term, word);
+  });
+  return terms;
+}

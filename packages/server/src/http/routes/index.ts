@@ -4,6 +4,7 @@ import type { HttpExtension, Route } from "../wire/index.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
+import { lintRoute } from "./lint.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
@@ -30,6 +31,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...settingRoutes(services),
     ...toolRoutes(services),
     ...searchRoutes(services),
+    lintRoute(services),
     ...callRoutes(services),
     statsRoute(services),
     overviewRoute(services),

@@ -1,4 +1,5 @@
 import { toolErrorCodes } from "@toolrack/core";
+import { lintRules } from "../../config/index.ts";
 import { httpErrorCodes, s } from "../wire/index.ts";
 
 const toolSummary = {
@@ -169,6 +170,17 @@ export const callSchemas = {
       description: "With `groups`: the tags that most tools of the list have.",
     }),
   }),
+  Finding: s.object(
+    {
+      code: s.choice(lintRules),
+      tool: s.text(),
+      reason: s.text(),
+      remedy: s.text("What would settle it."),
+      "parameters?": s.texts("The parameters that it is about: `filter.since`, `items[].id`."),
+      "twin?": s.text("The tool with which models will confuse this one."),
+    },
+    "Something in a tool's definition that misleads models.",
+  ),
   CallAnswer: s.object({
     callId: s.text(),
     toolName: s.text(),
