@@ -16,7 +16,7 @@ async function openTools(...names: string[]) {
     );
   for (const name of names) await add(name);
   const run = () => Promise.reject(new Error("no call is made here"));
-  return { tools: new ToolsService(registry, { run, searches: { noteShown() {} } }), registry, add };
+  return { tools: new ToolsService(registry, { run }), registry, add };
 }
 
 const names = ({ infos }: { infos: ReadonlyMap<string, unknown> }) => [...infos.keys()].sort();

@@ -78,7 +78,7 @@ const ownersReach: Reach = { grant: masterGrant };
 
 /** What the tools of a conversation need of the call service. */
 interface ToolsCalls extends Pick<CallService, "run"> {
-  readonly searches: Pick<CallService["searches"], "noteShown">;
+  readonly searches?: Pick<CallService["searches"], "noteShown">;
 }
 
 /** Offers the rack's tools to models, and makes the calls that models ask for. */
@@ -177,7 +177,7 @@ export class ToolsService {
   ): ToolInfo[] {
     const usable = new Set(own);
     const found = snapshot.search(query, MOST_FOUND, (tool) => usable.has(tool));
-    if (sessionID !== undefined) this.#service.searches.noteShown(grant, query, found, sessionID);
+    if (sessionID !== undefined) this.#service.searches?.noteShown(grant, query, found, sessionID);
     const chosen: ToolInfo[] = [];
     let left = budget;
     let misses = 0;
