@@ -97,7 +97,7 @@ export class Meanings {
 
   /** In steps of the kept bytes. Worked out again after a change. */
   #middle(): Float32Array {
-    this.#mean ??= Float32Array.from(this.#sum, (value) => value / (this.#count || 1));
+    this.#mean ??= Float32Array.from(this.#sum, (value) => value / (this.#count + FEW));
     return this.#mean;
   }
 
@@ -180,6 +180,8 @@ function toUnit(vector: Float32Array): Float32Array {
   return vector;
 }
 
+/** The middle of so few documents says little: it lies half way between nothing and their mean. */
+const FEW = 8;
 const LARGEST = 127;
 /** Steps in 1. In 128 dimensions, almost no value of a unit vector is above 0.4. */
 const STEPS = LARGEST / 0.4;
