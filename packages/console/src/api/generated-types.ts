@@ -624,7 +624,7 @@ export interface Answers {
   readonly "POST /api/tools/{name}/calls": CallAnswer;
   readonly "GET /api/searches": SearchList;
   readonly "PATCH /api/searches": { readonly learning: boolean };
-  readonly "DELETE /api/searches": {};
+  readonly "DELETE /api/searches": { readonly count: number };
   readonly "DELETE /api/searches/{id}": { readonly id: string };
   readonly "GET /api/lint": {
     readonly items: readonly Finding[];

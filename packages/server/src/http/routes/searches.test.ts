@@ -97,8 +97,8 @@ it("is forgotten one by one or as a whole, each by its owner or an admin", async
   expect((await server.ask(path, { method: "DELETE", token: token.mine })).status).toBe(200);
   expect(await learned()).toHaveLength(1);
   const cleared = await server.ask("/api/searches", { method: "DELETE", token: token.mine });
-  expect(cleared.body).toEqual({ forgotten: 0 });
-  expect((await server.ask("/api/searches", { method: "DELETE" })).body).toEqual({ forgotten: 1 });
+  expect(cleared.body).toEqual({ count: 0 });
+  expect((await server.ask("/api/searches", { method: "DELETE" })).body).toEqual({ count: 1 });
   expect(await learned()).toEqual([]);
 });
 

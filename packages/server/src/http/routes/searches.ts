@@ -32,8 +32,8 @@ export function searchRoutes({ service: { searches } }: HttpServices): Route[] {
       },
     }),
     route("DELETE /api/searches", "clearSearches", "Forgets all searches that the token may see", {
-      answer: ["How many were forgotten.", s.object({ forgotten: s.count() })],
-      handle: async ({ grant }) => ({ forgotten: await searches.forget(grant) }),
+      answer: ["How many were forgotten.", s.object({ count: s.count() })],
+      handle: async ({ grant }) => ({ count: await searches.forget(grant) }),
     }),
     route("DELETE /api/searches/{id}", "forgetSearch", "Forgets a search", {
       params: { id: s.text({ minLength: 1, maxLength: 80 }) },
