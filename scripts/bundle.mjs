@@ -12,7 +12,7 @@ const target = join(folder, "dist");
 /** What others import. */
 const exported = {
   core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"],
-  server: ["index.ts"],
+  server: ["index.ts", "testing.ts"],
   words: ["index.ts"],
 }[basename(folder)];
 

@@ -27,6 +27,7 @@ const levels: readonly (readonly string[])[] = [
   ["calls"],
   ["mcp/wire"],
   ["sandbox", "files", "skills", "mcp/connect", "apis", "builtin-tools"],
+  ["tests"],
   ["http/wire"],
   ["http", "mcp/serve", "chat"],
   ["evals"],

@@ -13,6 +13,7 @@ import { rest } from "./rest.ts";
 import { sandbox } from "./sandbox.ts";
 import { start } from "./start.ts";
 import { subscribers } from "./subscribers.ts";
+import { tests } from "./tests.ts";
 
 export const suites = {
   call,
@@ -29,6 +30,7 @@ export const suites = {
   apis,
   sandbox,
   subscribers,
+  tests,
   "growth-rack": growthRack,
 };
 

@@ -92,6 +92,7 @@ export interface CallSummary {
   readonly messageID?: string;
   readonly caller?: string;
   readonly via?: string;
+  readonly expert?: string;
   readonly depth?: number;
   readonly timestamp?: number;
   readonly duration?: number;
@@ -243,6 +244,44 @@ export interface LoadReport {
   readonly duration: number;
 }
 
+export interface Loop {
+  readonly sessionID: string;
+  readonly callId: string;
+  readonly toolName: string;
+  readonly displayName: string;
+  readonly caller: string;
+  readonly at: number;
+  readonly state: "told" | "held" | "stopped" | "resumed";
+  readonly verdict: LoopVerdict;
+  readonly resumed?: { readonly by: string; readonly at: number };
+}
+
+export interface LoopRelease {
+  readonly sessionID: string;
+  readonly by: string;
+  readonly at: number;
+}
+
+export interface LoopVerdict {
+  readonly action: "none" | "nudge" | "block" | "stop";
+  readonly signal?:
+    | "repeat"
+    | "cycle"
+    | "same_error"
+    | "stagnation"
+    | "drought"
+    | "known_answers"
+    | "interleaved"
+    | "refused";
+  readonly count: number;
+  readonly period?: number;
+  readonly fingerprint?: string;
+  readonly evidence?: string;
+  readonly inferred?: readonly ("readOnly" | "error")[];
+  readonly calls?: readonly string[];
+  readonly clears?: string;
+}
+
 export interface McpServer {
   readonly key: string;
   readonly place: "file" | "store";
@@ -355,6 +394,14 @@ export interface ResourceContent {
   readonly mimeType?: string;
   readonly text?: string;
   readonly blob?: string;
+}
+
+export interface SavedTest {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly tool: string;
+  readonly last?: TestResult;
 }
 
 export interface Schedule {
@@ -544,6 +591,42 @@ export interface Statistics {
   };
 }
 
+export interface TestFileFailure {
+  readonly file: string;
+  readonly line?: number;
+  readonly reason: string;
+  readonly remedy: string;
+}
+
+export interface TestReport {
+  readonly mode: "recorded" | "strict" | "off";
+  readonly results: readonly TestResult[];
+  readonly failures: readonly TestFileFailure[];
+  readonly passed: number;
+  readonly failed: number;
+  readonly duration: number;
+}
+
+export interface TestResult {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly tool: string;
+  readonly status: "passed" | "failed";
+  readonly problems: readonly {
+    readonly kind: string;
+    readonly message: string;
+    readonly differences?: readonly {
+      readonly path: string;
+      readonly expected?: unknown;
+      readonly actual?: unknown;
+    }[];
+  }[];
+  readonly notes: readonly string[];
+  readonly duration: number;
+  readonly at?: number;
+}
+
 export interface Token {
   readonly id: string;
   readonly name: string;
@@ -637,6 +720,18 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
+  readonly "GET /api/loops": { readonly items: readonly Loop[] };
+  readonly "POST /api/loops/{sessionID}/resume": LoopRelease;
+  readonly "POST /api/calls/{callId}/test": {
+    readonly file: string;
+    readonly name: string;
+    readonly test: Readonly<Record<string, unknown>>;
+  };
+  readonly "GET /api/tests": {
+    readonly items: readonly SavedTest[];
+    readonly failures: readonly TestFileFailure[];
+  };
+  readonly "POST /api/tests/run": TestReport;
   readonly "GET /api/stats": Statistics;
   readonly "GET /api/overview": Overview;
   readonly "GET /api/approvals": ApprovalPage;

@@ -60,6 +60,7 @@ const signals: Record<NonNullable<LoopVerdict["signal"]>, true> = {
   same_error: true,
   stagnation: true,
   drought: true,
+  known_answers: true,
   interleaved: true,
   refused: true,
 };

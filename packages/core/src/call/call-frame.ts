@@ -1,4 +1,5 @@
 import { clip, type ToolError, type ToolErrorOptions } from "../error/tool-error.ts";
+import type { ArgumentsKey } from "../loop/arguments.ts";
 import type { ResultKeys } from "../loop/result-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ToolEntry } from "../registry/entry.ts";
@@ -9,7 +10,7 @@ import { readClock } from "./clock.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
-import type { CallOptions, CheckedSettings, Environment } from "./settings.ts";
+import type { CallMock, CallOptions, CheckedSettings, Environment } from "./settings.ts";
 
 const noInput: Record<string, unknown> = Object.freeze({});
 
@@ -30,6 +31,7 @@ export class CallFrame {
   readonly parent: CallFrame | undefined;
   readonly sessionID: string;
   readonly permissions: readonly string[];
+  readonly mock: CallMock | undefined;
   readonly createdAt: number;
 
   /** The called tool, once `resolve` has found it. */
@@ -54,6 +56,8 @@ export class CallFrame {
   stateMetadata: Record<string, unknown> | undefined = undefined;
   /** The settings and secrets that the rack gives the tool. */
   environment: Environment | undefined = undefined;
+  /** Gives what the tool would return, when something stands in for the tool. */
+  answer: (() => unknown) | undefined = undefined;
   /** What the tool returned, until it is made a result. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;
@@ -67,7 +71,7 @@ export class CallFrame {
   shown: ShownInput | undefined = undefined;
   /** The hash of the whole arguments, set when they are too large to keep. */
   parametersHash: string | undefined = undefined;
-  argsKey: string | undefined = undefined;
+  argsKey: string | ArgumentsKey | undefined = undefined;
   resultKeys: ResultKeys | undefined = undefined;
 
   /** When the call's time is over, in milliseconds on the `performance` clock. */
@@ -115,6 +119,7 @@ export class CallFrame {
     this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
+    this.mock = parent === undefined ? (options.mock ?? host.settings.mock) : parent.mock;
     this.createdAt = readClock();
   }
 

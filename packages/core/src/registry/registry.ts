@@ -225,6 +225,7 @@ export class ToolRegistry extends CatalogReader {
       ...context,
       allow,
       permissions: frame?.permissions ?? [],
+      ...(frame?.mock && { mock: frame.mock }),
     });
   }
 
@@ -285,14 +286,13 @@ export class ToolRegistry extends CatalogReader {
   }
 
   /**
-   * The loop state of a session as plain JSON. Store it, and pass it to `restoreLoopState` to continue the
-   * session.
+   * The loop state of a session, for JSON. Store it, and pass it to `restoreLoopState` to continue the session. `owner`:
+   * the `sessionCaller` in the options of the session's calls.
    */
-  getLoopState(sessionID: string): LoopState {
-    return this.#sessions.get(sessionID);
+  getLoopState(sessionID: string, owner?: string): LoopState {
+    return this.#sessions.get(sessionKey(sessionID, owner));
   }
 
-  /** `owner`: the `sessionCaller` in the options of the session's calls. */
   restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
     this.#sessions.restore(sessionKey(sessionID, owner), state);
   }

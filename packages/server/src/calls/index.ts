@@ -41,6 +41,7 @@ export {
   toLogLine,
 } from "./log.ts";
 export { type LogQuery, matcher, parse, readLog } from "./log-reader.ts";
+export { type Loop, Loops, loopKey } from "./loops.ts";
 export {
   calledTool,
   callToolName,

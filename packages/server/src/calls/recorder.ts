@@ -93,7 +93,7 @@ export class CallRecorder implements CallFollower {
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       const owner = call?.owner ?? this.#book.ownerOfRefused(record);
       this.#calls
-        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), owner, trace, call?.via)
+        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), owner, trace, call)
         .then((safety) => {
           settle(safety === "safe");
           if (safety === "held") this.#endChain(record);

@@ -131,9 +131,10 @@ export class ToolsService {
   /** Makes a call through the pipeline. Rejects with `CallRefused` when the call was refused before it began. */
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
     const { reach = ownersReach, given, ...others } = context;
-    const { grant, allow } = reach;
+    const { grant, allow, expert } = reach;
     const via = others.sessionID ? `chat ${others.sessionID}` : "chat";
-    const call = { via, ...others, name, input: args, grant, ...(allow && { allow }) };
+    const by = { via, ...(expert && { expert: expert.name }) };
+    const call = { ...by, ...others, name, input: args, grant, ...(allow && { allow }) };
     const ended = await this.#service.run(call);
     const { error } = ended.result;
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;

@@ -167,6 +167,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addHelpText("after", approvalsHelp)
     .action(runs(async () => (await import("./commands/approvals.ts")).approvals));
 
+  command("loops", "show sessions that went in circles, why, and let one go on")
+    .addArgument(oneOf("[action]", "what to do", ["list", "resume"]))
+    .argument("[session]", "the session to let go on")
+    .action(runs(async () => (await import("./commands/loops.ts")).loops));
+
   command("schedules", "show and cancel what is to run later")
     .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
     .argument("[id]", "the schedule")
@@ -353,6 +358,43 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("-w, --watch", "go on, and tell of every change")
     .option("--lint", "also what in the definitions of their tools misleads models")
     .action(runs(async () => (await import("./commands/check.ts")).check));
+
+  command("test", "run the saved calls in tests/*.calls.yaml, or save one with --from")
+    .argument("[pattern]", "a part of a file, a test's name or a tool's; `*` stands for anything")
+    .addOption(
+      new Option(
+        "--mock <mode>",
+        "recorded: what is not recorded runs if it only reads; strict: it fails; off: everything runs",
+      )
+        .choices(["recorded", "strict", "off"])
+        .default("recorded"),
+    )
+    .option("-u, --update", "rewrite snapshots; with --mock off also what inner calls answered")
+    .addOption(
+      new Option("--reporter <form>", "how results are printed; default: pretty").choices([
+        "pretty",
+        "json",
+        "junit",
+      ]),
+    )
+    .option("-w, --watch", "go on, and run what a changed file touches")
+    .option("--from <callId>", "write a test of a recorded call; `logs --ids` shows the last ones")
+    .option("--name <name>", "with --from: what the test is called")
+    .option("--file <name>", "with --from: the file in tests; default: that of the tool")
+    .option("--schema", "print the JSON Schema of the files, for editors")
+    .action(runs(async () => (await import("./commands/test.ts")).test));
+
+  command(
+    "mock",
+    "serve a recording over MCP and HTTP, until Ctrl-C: every call is answered as it was recorded",
+  )
+    .argument("[file]", "a file of tests")
+    .option("--call <callId>", "a recorded call, and those that it made")
+    .option("--session <id>", "all recorded calls of a session")
+    .option("--port <port>", "where to listen; default: any free one", portNumber)
+    .option("--host <host>", "the address to listen on; default: 127.0.0.1")
+    .option("--stdio", "serve the MCP client that starts this, over standard input and output")
+    .action(runs(async () => (await import("./commands/mock.ts")).mock));
 
   command("lint", "say what in the definitions of tools misleads models, why, and what would settle it")
     .argument(

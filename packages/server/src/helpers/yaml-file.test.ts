@@ -93,13 +93,10 @@ describe("a YAML file that people write", () => {
     });
   });
 
-  it("changes no prototype", async () => {
-    const { value } = await readYaml(
-      "cases:\n  - prompt: a\n    with: { __proto__: { x: 1 } }\n",
-      "a.yaml",
-      schema,
+  it("is refused for a key that would change a prototype", async () => {
+    const text = "cases:\n  - prompt: a\n    with: { __proto__: { x: 1 } }\n";
+    await expect(readYaml(text, "a.yaml", schema)).rejects.toThrow(
+      "a.yaml:3: No value may have the key __proto__.",
     );
-    expect(Object.hasOwn(Object(value).cases[0].with, "x")).toBe(false);
-    expect(Object({}).x).toBeUndefined();
   });
 });

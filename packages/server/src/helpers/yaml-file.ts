@@ -23,6 +23,7 @@ export interface YamlFile<Value = unknown> {
   lineOf(path: string): number;
 }
 
+/** Characters: reading YAML takes about half a second for each million. */
 const LONGEST = 1024 * 1024;
 const DEEPEST = 64;
 
@@ -44,8 +45,14 @@ export async function readYaml<Value>(
   return { ...read, value: outcome.value as Value }; // The schema has checked it.
 }
 
-async function parseYaml(text: string, file: string): Promise<YamlFile> {
-  if (text.length > LONGEST) throw new YamlFileError(file, 1, `It is longer than ${LONGEST / 1024} KiB.`);
+/** The same for a file whose values the caller checks itself. */
+export async function parseYaml(text: string, file: string, longest = LONGEST): Promise<YamlFile> {
+  if (text.length > longest)
+    throw new YamlFileError(
+      file,
+      1,
+      `It is longer than ${longest / 1024} KiB. Divide it into several files.`,
+    );
   // Imported late: most starts of the program read no YAML.
   const yaml = await import("yaml");
   refuseTokens(new yaml.Lexer().lex(text), yaml.CST.tokenType, file);
@@ -67,11 +74,13 @@ async function parseYaml(text: string, file: string): Promise<YamlFile> {
       lineAt(second.range[0]),
       "A second document begins here. Write one for each file.",
     );
-  yaml.visit(document, (_key, node, path) => {
+  yaml.visit(document, (key, node, path) => {
     const refuse = (reason: string) => {
       throw new YamlFileError(file, lineAt(yaml.isNode(node) ? node.range?.[0] : 0), reason);
     };
     if (path.length > 2 * DEEPEST) refuse(tooDeep);
+    if (yaml.isScalar(node) && key === "key" && node.value === "__proto__")
+      refuse("No value may have the key __proto__.");
     if (!yaml.isScalar(node) || typeof node.value !== "number") return;
     const isExact = Number.isInteger(node.value)
       ? Number.isSafeInteger(node.value)

@@ -9,7 +9,14 @@ import {
   ToolSwitches,
   type ToolValues,
 } from "../access/index.ts";
-import { ApprovalInbox, type Calls, openCalls, openSchedules, type Schedules } from "../calls/index.ts";
+import {
+  ApprovalInbox,
+  type Calls,
+  Loops,
+  openCalls,
+  openSchedules,
+  type Schedules,
+} from "../calls/index.ts";
 import { joinProtocol, serverProof } from "../helpers/server-address.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Store } from "../store/index.ts";
@@ -115,6 +122,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   // caused them.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), ...publishLibrary(feed, skills, switches));
+  const loops = new Loops({ registry, store, logger });
+  unsubscribe.push(() => void loops.close());
   const authenticator = new Authenticator(token, store.tokens);
   const guard = new RequestGuard({ ...settings, authenticator });
   const services: HttpServices = {
@@ -124,6 +133,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       approvals,
       schedules,
       switches,
+      loops,
       values,
       reloads,
       clients,

@@ -6,6 +6,7 @@ import type {
   CallLog,
   CallRecorder,
   CallService,
+  Loops,
   Offerings,
   Schedules,
 } from "../calls/index.ts";
@@ -42,6 +43,7 @@ export interface HttpServices extends ServedApp {
   readonly approvals: ApprovalInbox;
   readonly schedules: Schedules;
   readonly switches: ToolSwitches;
+  readonly loops: Loops;
   /** Settings and secrets. */
   readonly values: ToolValues;
   readonly reloads: ReloadLog;

@@ -1,4 +1,4 @@
-export { type App, type OpenOptions, openWorkspace } from "./app.ts";
+export { type App, type OpenOptions, openWorkspace, type Recording } from "./app.ts";
 export { type OpenedChat, openChatService } from "./chat-service.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
 

@@ -177,3 +177,11 @@ export async function openWords(logger: Logger): Promise<WordVectors | undefined
     return undefined;
   }
 }
+
+/**
+ * API keys of providers that are written in the config itself; references to variables and secrets are masked
+ * elsewhere.
+ */
+export function providerKeys({ providers = {} }: Config): string[] {
+  return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
+}

@@ -35,6 +35,7 @@ export {
   toKey,
   tokenSecretName,
 } from "./keys.ts";
+export type { LoopRelease } from "./loop-releases.ts";
 export type {
   McpServerStore,
   McpToolChange,

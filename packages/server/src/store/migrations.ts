@@ -24,11 +24,13 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
       values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
   },
+  // Creates the table `loop_releases`.
+  "0017_loops": createTables,
   // Creates the tables `searches` and `search_learning`.
-  "0017_searches": createTables,
+  "0020_searches": createTables,
 };
 
-const LAST = 17;
+const LAST = 20;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */

@@ -100,6 +100,8 @@ export const tables = {
   expert_skills: ["expert_id code, skill_id code, position integer=0"],
   // `name_key` is the tool's name in lower case.
   tool_switches: ["name_key key primary, tool_name key, enabled integer, switched_by key, switched_at whole"],
+  // Who let a session go on that loop detection held.
+  loop_releases: ["session_id key, released_by key, released_at whole"],
   mcp_servers: [
     // `enabled` is an operator's choice; when it is null, the server's entry decides.
     "server_key key primary, enabled integer?, created_at whole, updated_at whole",
@@ -159,6 +161,7 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   calls_by_owner: { on: "calls (owner, timestamp)", only: "owner <> ''" },
   calls_by_result_blob: { on: "calls (result_blob)", only: "result_blob is not null" },
   calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
+  loop_releases_by_session: { on: "loop_releases (session_id, released_at)" },
   call_counts_key: { on: "call_counts (span, starts_at, tool_name, bucket, part)", unique: true },
   approvals_by_state: { on: "approvals (state, created_at, id)" },
   approvals_by_call: { on: "approvals (call_id)" },

@@ -14,6 +14,7 @@ import { type Reachability, StoreUnavailable } from "./database-errors.ts";
 import { ExpertRepository, type ExpertStore } from "./experts.ts";
 import { Follower } from "./follower.ts";
 import { Instance, livingInstances } from "./instances.ts";
+import { LoopReleaseRepository, type LoopReleaseStore } from "./loop-releases.ts";
 import { McpServerRepository, type McpServerStore } from "./mcp-servers.ts";
 import { migrate } from "./migrations.ts";
 import { problemsOf } from "./repair.ts";
@@ -45,6 +46,7 @@ export interface Store {
   readonly mcpServers: McpServerStore;
   readonly experts: ExpertStore;
   readonly toolSwitches: ToolSwitchStore;
+  readonly loopReleases: LoopReleaseStore;
   readonly chat: ChatStore;
   readonly usage: UsageStore;
   readonly searches: SearchStore;
@@ -125,6 +127,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
     mcpServers: new McpServerRepository(db, registryVersion),
     experts: new ExpertRepository(db, registryVersion),
     toolSwitches: new ToolSwitchRepository(db, registryVersion),
+    loopReleases: new LoopReleaseRepository(db, registryVersion),
     chat,
     usage,
     searches,

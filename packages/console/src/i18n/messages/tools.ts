@@ -79,6 +79,23 @@ export const tools = {
     sparkline: ["{calls} calls, {errors} of them failed", "共 {calls} 次调用，其中 {errors} 次失败"],
     cut: ["Made of the latest {count} calls.", "根据最近 {count} 次调用统计。"],
   },
+  tests: {
+    title: ["Tests", "测试"],
+    none: [
+      "No test calls this tool yet. Open one of its calls and make a test of it.",
+      "还没有测试调用这个工具。打开它的一次调用，把它存为测试。",
+    ],
+    runAll: ["Run all tests of this tool", "运行该工具的全部测试"],
+    passed: ["passed", "通过"],
+    failed: ["failed", "失败"],
+    never: ["not run yet", "尚未运行"],
+    failedCount: ["{count} test failed | {count} tests failed", "{count} 个测试失败"],
+    passedCount: ["{count} test passed | {count} tests passed", "{count} 个测试通过"],
+    nothing: ["(nothing)", "（无）"],
+    difference: ["The difference at {path}", "{path} 处的差异"],
+    save: ["Make a test of it", "存为测试"],
+    saved: ["Written to {file}: {name}", "已写入 {file}：{name}"],
+  },
   tools: {
     search: ["Search tools", "搜索工具"],
     show: ["Show", "显示"],

@@ -7,10 +7,18 @@ import { toResult } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
 import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
-import { keepResultKeys, resultKeyStepsOf } from "../loop-sessions.ts";
+import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
+import type { CallMock } from "../settings.ts";
 import { shownInput, stateChanged } from "../state.ts";
 import { inTurns } from "../time.ts";
+
+/** Asks whether something stands in for the tool in this call. */
+export function mock(frame: CallFrame, stand: CallMock): void {
+  const { input, depth, tool } = frame;
+  frame.answer = stand.answer({ tool: tool.info, input, depth });
+  if (frame.answer !== undefined) frame.flag().mocked = true;
+}
 
 /** Runs the tool, with its time limits watched from here on. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
@@ -34,6 +42,10 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   deadlines.watch(frame);
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
+  if (frame.answer !== undefined) {
+    frame.output = frame.answer();
+    return;
+  }
   const source = frame.options.env === undefined ? settings.environment : undefined;
   const isAsked =
     source !== undefined && (info.metadata.environment !== undefined || source.tools.has(info.name));
@@ -104,7 +116,6 @@ function* longTextSteps(frame: CallFrame, draft: RawResult): Generator<void, voi
   const secrets = frame.host.settings.secrets();
   if (yield* secrets.findSteps(draft.content)) return;
   frame.cleanOf = secrets;
-  yield* resultKeyStepsOf(frame, draft);
 }
 
 /** The structured value of a result; for a tool that returns its data as JSON text, the value of the text. */

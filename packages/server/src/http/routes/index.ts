@@ -5,6 +5,7 @@ import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
 import { lintRoute } from "./lint.ts";
+import { loopRoutes } from "./loops.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
@@ -15,6 +16,7 @@ import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
+import { testRoutes } from "./tests.ts";
 import { tokenRoutes } from "./tokens.ts";
 import { toolRoutes } from "./tools.ts";
 import { secretRoutes, settingRoutes } from "./values.ts";
@@ -33,6 +35,8 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...searchRoutes(services),
     lintRoute(services),
     ...callRoutes(services),
+    ...loopRoutes(services),
+    ...testRoutes(services),
     statsRoute(services),
     overviewRoute(services),
     ...approvalRoutes(services),

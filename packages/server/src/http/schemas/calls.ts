@@ -51,6 +51,7 @@ const callFacts = {
     via: s.text(
       "By what the caller made it: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
     ),
+    expert: s.text("The expert as whom the caller made it."),
     tid: s.text(),
     depth: s.count(),
     timestamp: s.moment(),
@@ -87,6 +88,17 @@ const ruledArguments = {
   "input?": s.anyObject("Arguments that a call must have at least."),
   "exact?": s.boolean("The call has no other arguments than these."),
 };
+
+const loopSignals = [
+  "repeat",
+  "cycle",
+  "same_error",
+  "stagnation",
+  "drought",
+  "known_answers",
+  "interleaved",
+  "refused",
+] as const;
 
 /** The named schemas of tools, calls and approvals in `/openapi.json`. */
 export const callSchemas = {
@@ -140,11 +152,92 @@ export const callSchemas = {
         { limit: s.amount() },
         "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
       ),
-      "loop?": s.anyObject("What the loop guard said: `action`, `signal`, `count`, `evidence`."),
+      "loop?": s.ref("LoopVerdict"),
+      "mocked?": s.boolean("A recorded answer stood in for the tool, which did not run."),
       "waited?": s.amount("Milliseconds for which it waited for a person, which is not the tool's time."),
     },
     "What was done to a call that a reader of its record should know.",
   ),
+  LoopVerdict: s.object(
+    {
+      action: s.choice(["none", "nudge", "block", "stop"]),
+      "signal?": s.choice(loopSignals),
+      count: s.count("How often the loop was seen."),
+      "period?": s.count("Length of the cycle."),
+      "fingerprint?": s.text("The same for the same loop."),
+      "evidence?": s.text("What repeats, how often, since which call."),
+      "inferred?": s.list(s.choice(["readOnly", "error"]), {
+        description: "What it rests on that no tool has said: that calls only read, or that they failed.",
+      }),
+      "calls?": s.texts("The ids of the calls that count, oldest first."),
+      "clears?": s.text("What would clear it."),
+      "previousCallId?": s.text("The earlier call whose result still holds."),
+    },
+    "What loop detection said.",
+  ),
+  LoopRelease: s.object(
+    { sessionID: s.text(), by: s.text(), at: s.moment() },
+    "Who let a session go on, and when.",
+  ),
+  Loop: s.object(
+    {
+      sessionID: s.text(),
+      callId: s.text("The latest call that showed it."),
+      toolName: s.text(),
+      displayName: s.text(),
+      caller: s.text(),
+      at: s.moment(),
+      state: s.choice(
+        ["told", "held", "stopped", "resumed"],
+        "`told`: the calls ran, and the model was told. `held`: calls that would repeat it do not run. `stopped`: no call of the session runs. `resumed`: a person let the session go on.",
+      ),
+      verdict: s.ref("LoopVerdict"),
+      "resumed?": s.object({ by: s.text(), at: s.moment() }),
+    },
+    "A session that went in circles.",
+  ),
+  SavedTest: s.object({
+    file: s.text("Relative to the workspace."),
+    line: s.count(),
+    name: s.text(),
+    tool: s.text(),
+    "last?": s.ref("TestResult"),
+  }),
+  TestFileFailure: s.object(
+    { file: s.text(), "line?": s.count(), reason: s.text(), remedy: s.text() },
+    "A file of tests that cannot be read.",
+  ),
+  TestResult: s.object({
+    file: s.text(),
+    line: s.count(),
+    name: s.text(),
+    tool: s.text(),
+    status: s.choice(["passed", "failed"]),
+    problems: s.list(
+      s.object({
+        kind: s.text("What does not hold: `status`, `equals`, `calls` and the like."),
+        message: s.text(),
+        "differences?": s.list(
+          s.object({
+            path: s.text("A JSON pointer."),
+            "expected?": s.anything("Absent: nothing was expected there."),
+            "actual?": s.anything("Absent: there is nothing."),
+          }),
+        ),
+      }),
+    ),
+    notes: s.texts(),
+    duration: s.amount(),
+    "at?": s.moment(),
+  }),
+  TestReport: s.object({
+    mode: s.choice(["recorded", "strict", "off"]),
+    results: s.list(s.ref("TestResult")),
+    failures: s.list(s.ref("TestFileFailure")),
+    passed: s.count(),
+    failed: s.count(),
+    duration: s.amount(),
+  }),
   ToolSummary: s.object(toolSummary),
   Tool: s.object({
     ...toolSummary,

@@ -119,6 +119,7 @@ export const httpErrorCodes = {
   tool_not_found: { status: 404, when: "No tool that this token may see has this name or alias." },
   call_not_found: { status: 404, when: "No call that this token may see has this id." },
   approval_not_found: { status: 404, when: "There is no question with this id." },
+  loop_not_found: { status: 404, when: "No session of this name went in circles in the last 24 hours." },
   approval_rule_not_found: { status: 404, when: "There is no approval rule with this id." },
   mcp_server_not_found: { status: 404, when: "There is no upstream MCP server with this key." },
   mcp_tool_not_found: { status: 404, when: "The upstream MCP server has no tool of this name." },
@@ -148,6 +149,10 @@ export const httpErrorCodes = {
     when: "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.",
   },
   call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
+  call_unwritable: {
+    status: 409,
+    when: "The call cannot be written down as a test: its record is not whole, a secret cannot be left out (`details.path`), or the file of tests refuses it.",
+  },
   call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
   result_elsewhere: {
     status: 410,

@@ -118,9 +118,10 @@ export class CallRepository {
     log?: readonly CallLine[],
     owner = "",
     trace?: CallTrace,
-    via?: string,
+    by: { readonly via?: string | undefined; readonly expert?: string | undefined } = {},
   ): Promise<"safe" | "held"> {
-    const call = prepareFinished(record, result, this.#instance.id, replayOf, whole, log, owner, trace, via);
+    const { id } = this.#instance;
+    const call = prepareFinished(record, result, id, replayOf, whole, log, owner, trace, by.via, by.expert);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
     return written.catch((error) => {
