@@ -79,7 +79,7 @@ const NUMBER_WEIGHT = 0.5;
  */
 const NEIGHBOURS_WEIGHT = 0.5;
 /** How many parts of a request are looked for by themselves; what comes then belongs to the last one. */
-const MAX_CLAUSES = 5;
+const MAX_CLAUSES = 3;
 const MIN_WORDS = 2;
 /** Ends of sentences, and words that begin another wish. A mere `and` joins arguments as often as wishes. */
 const CLAUSE_END = new RegExp(

@@ -295,7 +295,7 @@ const MAX_WEIGHED_TERMS = 256;
 const MAX_WORDS_FOR_SIMILAR = 6;
 const SIMILAR_WEIGHT = 0.5;
 /** How many documents are compared by meaning: of those with the best words, and of those nearest to each part. */
-const MAX_CANDIDATES = 100;
+const MAX_CANDIDATES = 60;
 /** What a part of the request counts beside the whole. */
 const CLAUSE_WEIGHT = 0.5;
 /** The share of a request that a tool must have for its words to count fully. */
