@@ -13,11 +13,13 @@ const target = join(folder, "dist");
 const exported = {
   core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"],
   server: ["index.ts", "testing.ts"],
+  words: ["index.ts"],
 }[basename(folder)];
 
 /** The program, and those that run in threads and processes of their own. */
 const programs = {
   core: [],
+  words: [],
   server: [
     "main.ts",
     "builtin-tools/database/support/sqlite-child.ts",
@@ -30,9 +32,11 @@ const programs = {
 /** Stays outside: what has programs or native code, what the user's own code shares with us, and drivers that few need. */
 const external = {
   core: [],
+  words: [],
   server: [
     "@napi-rs/keyring",
     "@toolrack/core",
+    "@toolrack/words",
     "@vscode/ripgrep",
     "#esbuild",
     "mysql2",

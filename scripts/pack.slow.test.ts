@@ -19,7 +19,7 @@ import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vit
 import { cleanEnvironment } from "../packages/server/src/cli/testing/spawn-cli.ts";
 import { root } from "./docs-pages.ts";
 
-const packages = ["core", "server"].map((name) => join(root, "packages", name));
+const packages = ["core", "words", "server"].map((name) => join(root, "packages", name));
 const olderNode = `node-${process.platform}-${process.arch}`;
 
 /** Where the built console is in the package of the server. */
@@ -125,6 +125,12 @@ describe("the packed product", () => {
         files
           .filter((file) => !/^package\/(dist|bin)\/.*\.(js|d\.ts)$/.test(file))
           .filter((file) => !file.startsWith(`package/dist/${CONSOLE}`) && !furtherFiles.includes(file))
+          .filter(
+            (file) =>
+              !/^package\/(data\/(en|zh)\.(words\.txt|rows\.i8|scales\.f32)|NOTICE|LICENSE\.[\w.-]+)$/.test(
+                file,
+              ),
+          )
           .filter(isNotPaper),
       ).toEqual([]);
     }
@@ -184,7 +190,7 @@ describe("the packed product", () => {
   }, 30_000);
 
   it("imports nothing that its own manifest does not bring", async () => {
-    for (const name of ["@toolrack/core", "toolrack"]) {
+    for (const name of ["@toolrack/core", "@toolrack/words", "toolrack"]) {
       const directory = join(app, "node_modules", name);
       const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
         readFileSync(join(directory, "package.json"), "utf8"),

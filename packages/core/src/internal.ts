@@ -14,7 +14,7 @@ export { definitionTokens, estimateTokens, tokenShare } from "./format/tokens.ts
 export { fileLine } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { schemaText } from "./registry/search/search-document.ts";
-export { searchTerms, splitWords } from "./registry/search/tokenize.ts";
+export { STOP_WORDS, searchTerms, splitWords, tokenize } from "./registry/search/tokenize.ts";
 export { ToolIndex } from "./registry/search/tool-index.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";

@@ -420,6 +420,21 @@ export interface Schedule {
   readonly missed: "skip" | "run_once";
 }
 
+export interface Search {
+  readonly id: string;
+  readonly query: string;
+  readonly toolName: string;
+  readonly owner: string;
+  readonly uses: number;
+  readonly createdAt: number;
+}
+
+export interface SearchList {
+  readonly learning: boolean;
+  readonly total: number;
+  readonly items: readonly Search[];
+}
+
 export interface Secret {
   readonly name: string;
   readonly createdAt: number;
@@ -691,6 +706,10 @@ export interface Answers {
   readonly "GET /api/tools/{name}": Tool;
   readonly "PATCH /api/tools/{name}": Tool;
   readonly "POST /api/tools/{name}/calls": CallAnswer;
+  readonly "GET /api/searches": SearchList;
+  readonly "PATCH /api/searches": { readonly learning: boolean };
+  readonly "DELETE /api/searches": { readonly count: number };
+  readonly "DELETE /api/searches/{id}": { readonly id: string };
   readonly "GET /api/lint": {
     readonly items: readonly Finding[];
     readonly total: number;

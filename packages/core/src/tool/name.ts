@@ -27,6 +27,14 @@ export function canonicalName(name: string, limit = 64): string {
   return `${readable.slice(0, head)}_${hash}_${readable.slice(readable.length - (room - 1 - head))}`;
 }
 
+/** A name without the hash that the rack has put into it; any other name as it is. */
+export function withoutHash(name: string): string {
+  return name.replace(hashPart, "$1");
+}
+
+/** Hexadecimal digits of both kinds: twelve as `canonicalName` makes them, eight where two servers have one name. */
+const hashPart = /_(?=[a-f]*\d)(?=\d*[a-f])(?:[0-9a-f]{12}(_|$)|[0-9a-f]{8}$)/;
+
 /** A larger edit distance is not a typing error. */
 const maxEdits = 4;
 const maxNameLength = 128;

@@ -76,6 +76,7 @@ export {
   type ResourceAnswer,
 } from "./offering-source.ts";
 export { Offerings } from "./offerings.ts";
+export { type PastSearch, PastSearches } from "./past-searches.ts";
 export {
   identityOf,
   problemOfCircle,
@@ -92,4 +93,5 @@ export { CallRecorder } from "./recorder.ts";
 export { previewTiming, timesFrom } from "./schedule-timing.ts";
 export { importTasks, openSchedules, type Schedules, scheduleTool } from "./schedule-tool.ts";
 export { creatorOfGrant, isOpen, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
+export { SearchMemory } from "./search-memory.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

@@ -74,6 +74,7 @@ export class TurnEngine {
     const offered = await this.tools.getTools(reach, {
       budget: this.toolBudget,
       query,
+      sessionID,
       chosen: given.chosen,
     });
     const contextTokens = config.contextTokens ?? USUAL_CONTEXT;

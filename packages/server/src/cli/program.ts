@@ -200,6 +200,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .argument("[name]", "clear: the tool, or what list calls it")
     .action(runs(async () => (await import("./commands/data.ts")).data));
 
+  command("searches", "show and delete what search has learned from use, and switch learning on or off")
+    .addArgument(oneOf("[action]", "what to do", ["list", "forget", "clear", "on", "off"]))
+    .argument("[id]", "forget: the search, as list calls it")
+    .action(runs(async () => (await import("./commands/searches.ts")).searches));
+
   command("skills", "show, import and export skills: sets of tools in the database and in folders")
     .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
     .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")

@@ -102,7 +102,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const token = await ensureMasterToken(app.workspace.directory);
   const settings: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(given) };
   const { maxCallsPerTool, feedSize, heartbeat } = settings;
-  const calls = openedCalls ?? openCalls({ book: app.book, store, logger, maxCallsPerTool });
+  const calls =
+    openedCalls ??
+    openCalls({ book: app.book, store, logger, maxCallsPerTool, learning: app.config.search?.learning });
   const { service, recorder } = calls;
   const schedules = openedSchedules ?? openSchedules({ store, service, book: app.book, logger });
   const feed = new EventFeed({ size: feedSize, heartbeat });

@@ -39,7 +39,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { loadBuiltins, openParts, providerKeys } from "./workspace-parts.ts";
+import { loadBuiltins, openParts, openWords, providerKeys } from "./workspace-parts.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -203,6 +203,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets: ready,
     environment,
     approval: options.approval,
+    search: {
+      intents: config.search?.intents,
+      words: config.search?.meaning === false ? undefined : () => openWords(logger),
+    },
     mock: options.recording?.mock,
   });
   for (const tool of options.recording?.tools ?? []) registry.register(tool);

@@ -127,7 +127,13 @@ export async function openRack(
 
   const { registry, config, skills, offerings } = app;
   const { maxCallsPerTool } = config.server ?? {};
-  const calls = openCalls({ book: app.book, store, logger, maxCallsPerTool });
+  const calls = openCalls({
+    book: app.book,
+    store,
+    logger,
+    maxCallsPerTool,
+    learning: config.search?.learning,
+  });
   rack.calls = calls;
   const mcp = createMcpSurface({
     registry,

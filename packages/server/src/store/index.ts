@@ -46,6 +46,7 @@ export type {
 export type { RepairReport } from "./repair.ts";
 export type { Page } from "./row-mapping.ts";
 export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
+export type { LearnedSearch, SearchStore } from "./searches.ts";
 export type {
   NewSkill,
   NewSkillTool,

@@ -28,9 +28,11 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0017_loops": createTables,
   // Adds the column `via` to `approvals`.
   "0018_via": (db, engine) => addColumn(db, engine, "approvals", "via"),
+  // Creates the tables `searches` and `search_learning`.
+  "0020_searches": createTables,
 };
 
-const LAST = 18;
+const LAST = 20;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */

@@ -137,6 +137,12 @@ export const tables = {
     "day code, caller key, model key, session_id code, requests whole, estimated whole",
     "prompt_tokens whole, cached_tokens whole, completion_tokens whole, cost real",
   ],
+  // Searches that were followed by a call of a tool that they had found: see `searches.ts`.
+  searches: [
+    "id code primary, tool_name key, owner key, uses whole, created_at whole, used_at whole, query text",
+  ],
+  // One row, or none while nobody has changed anything. `version`: raised when processes must read the searches anew.
+  search_learning: ["id integer primary, is_on integer, version whole"],
   chat_handoffs: ["id code primary, owner key, session_id code, created_at whole, messages text"],
 } as const;
 
@@ -174,6 +180,8 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   chat_sessions_by_owner: { on: "chat_sessions (owner, updated_at, id)" },
   chat_sessions_by_turn: { on: "chat_sessions (turn)", only: "turn is not null" },
   chat_usage_key: { on: "chat_usage (day, caller, model, session_id)", unique: true },
+  searches_by_use: { on: "searches (used_at, id)" },
+  searches_by_owner: { on: "searches (owner, used_at)" },
   chat_messages_of_session: { on: "chat_messages (session_id, position)" },
 };
 

@@ -20,6 +20,7 @@ import { migrate } from "./migrations.ts";
 import { problemsOf } from "./repair.ts";
 import { ScheduleRepository } from "./schedules.ts";
 import type { Engine } from "./schema.ts";
+import { SearchRepository, type SearchStore } from "./searches.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
   TokenRepository,
@@ -48,6 +49,7 @@ export interface Store {
   readonly loopReleases: LoopReleaseStore;
   readonly chat: ChatStore;
   readonly usage: UsageStore;
+  readonly searches: SearchStore;
   readonly registryVersion: RegistryVersion;
   /** Follows what other processes change in the same database. */
   readonly follower: Follower;
@@ -109,6 +111,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
   const schedules = new ScheduleRepository(db);
   const chat = new ChatRepository(db, instance);
   const usage = new UsageRepository(db);
+  const searches = new SearchRepository(db);
   const registryVersion = new RegistryVersion(db);
   const follower = new Follower();
   let closing: Promise<void> | undefined;
@@ -127,6 +130,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
     loopReleases: new LoopReleaseRepository(db, registryVersion),
     chat,
     usage,
+    searches,
     registryVersion,
     follower,
     async prune(retention) {
@@ -141,6 +145,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
         await schedules.prune(oldest);
         await chat.prune(oldest);
         await usage.prune(oldest);
+        await searches.trim(oldest);
       }
       if (signal?.aborted === true) return;
       await collectBlobs(database, blobs);

@@ -63,6 +63,17 @@ export const settings = {
     dataAsk: ["Delete its files for good?", "永久删除它的文件？"],
     dataFiles: ["{count} file | {count} files", "{count} 个文件"],
     noData: ["No tool has kept any files.", "还没有工具保存过文件。"],
+    searches: ["What search has learned", "搜索学到的内容"],
+    searchesAbout: [
+      "Searches that were followed by a call help later ones with like words. Only the words and the tool are kept, nothing of the call.",
+      "后面跟着一次调用的搜索会帮助以后相似的搜索。只保存搜索词和工具，不保存调用的任何内容。",
+    ],
+    learning: ["Learn from searches", "从搜索中学习"],
+    noSearches: ["No search has been learned.", "还没有学到任何搜索。"],
+    searchUses: ["used {count} time | used {count} times", "使用 {count} 次"],
+    searchesMore: ["And {count} more.", "还有 {count} 个。"],
+    forgetAll: ["All searches", "全部搜索"],
+    forgetAsk: ["Forget all that was learned?", "忘记学到的全部内容？"],
     limits: ["Limits and retention", "限额与保留"],
     limitsAbout: [
       "They are set in toolrack.config.ts and hold from the next start:",

@@ -95,7 +95,10 @@ export async function search(
   const server = await ServerClient.findIfAny(cli);
   const tools =
     server === undefined
-      ? await withAllTools(cli, async ({ registry }) => registry.search(text, limit).map(toolSummary))
+      ? await withAllTools(cli, async ({ registry }) => {
+          await registry.prepareSearch();
+          return registry.search(text, limit).map(toolSummary);
+        })
       : await toolsAt(server, {}, text, limit);
   cli.answer({ tools: tools.map(({ tokens: _, ...tool }) => tool) }, () => {
     if (tools.length > 0) printTools(cli, tools);

@@ -11,6 +11,7 @@ import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
 import { overviewRoute } from "./overview.ts";
 import { scheduleRoutes } from "./schedules.ts";
+import { searchRoutes } from "./searches.ts";
 import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
@@ -31,6 +32,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...secretRoutes(services),
     ...settingRoutes(services),
     ...toolRoutes(services),
+    ...searchRoutes(services),
     lintRoute(services),
     ...callRoutes(services),
     ...loopRoutes(services),

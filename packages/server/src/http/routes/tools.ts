@@ -92,8 +92,10 @@ export function toolRoutes(services: HttpServices): Route[] {
           status === undefined ? list.tools : list.tools.filter((info) => statusOf(info, stale) === status);
         const start = Number(cursor);
         const end = start + limit;
+        const page = wanted.slice(start, end);
+        if (filter.q !== undefined) service.searches.noteShown(grant, filter.q, page);
         return {
-          items: wanted.slice(start, end).map((info) => summaryOf(info, stale, services)),
+          items: page.map((info) => summaryOf(info, stale, services)),
           total: wanted.length,
           version: list.version,
           next: end < wanted.length ? String(end) : undefined,

@@ -135,6 +135,7 @@ export const httpErrorCodes = {
   token_not_found: { status: 404, when: "There is no token with this id." },
   secret_not_found: { status: 404, when: "There is no secret of this name." },
   setting_not_found: { status: 404, when: "There is no setting of this name." },
+  search_not_found: { status: 404, when: "No learned search that this token may see has this id." },
   data_not_found: { status: 404, when: "No sandboxed tool or skill of this name has kept files." },
   method_not_allowed: { status: 405, when: "The path exists, but not for this method; see `Allow`." },
   request_timeout: { status: 408, when: "The request did not arrive in time." },
