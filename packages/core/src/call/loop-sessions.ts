@@ -128,7 +128,7 @@ const LARGE = 1024 * 1024;
 export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolean): void {
   if (frame.resultKeys !== undefined) return;
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
-  const size = Math.max(draft.content.length, draft.structuredSize ?? 0);
+  const size = Math.max(draft.content.length, draft.structuredText?.length ?? 0);
   const isRough = size > LARGE && !frame.host.sessions.watches(frame);
   try {
     frame.resultKeys = isRough ? roughKeys(draft, Date.now()) : resultKeys(draft, Date.now());

@@ -2,7 +2,7 @@ import { hashText, hashValue } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
 
-type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredSize">;
+type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
 
 /**
  * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
@@ -26,9 +26,9 @@ export function* resultKeySteps(result: Parts, at: number): Generator<void, Resu
 }
 
 /** Keys of a large result that hardly cost anything: of its size and of both ends of its text. */
-export function roughKeys({ content, type, structuredSize = 0 }: Parts, at: number): ResultKeys {
+export function roughKeys({ content, type, structuredText = "" }: Parts, at: number): ResultKeys {
   const ends = content.slice(0, maskedEnd) + content.slice(-maskedEnd);
-  return textKeys(`${content.length} ${structuredSize}\n${ends}`, at, type === "error");
+  return textKeys(`${content.length} ${structuredText.length}\n${ends}`, at, type === "error");
 }
 
 /**
@@ -48,17 +48,16 @@ function partsBeyondText({
   type,
   attachments,
   structured,
-  structuredSize,
+  structuredText,
   blocks,
 }: Parts): string | undefined {
   if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
   const parts: string[] = [];
   // A long text is not compared with its own value once more.
-  const isText = type === "json" && structuredSize === undefined && content.length > slice;
-  if (structured !== undefined && !isText) {
-    const { text } = safeJson(structured);
-    if (text !== content) parts.push(text);
-  }
+  const isText = type === "json" && content.length > slice;
+  const text =
+    structured === undefined ? content : (structuredText ?? (isText ? content : safeJson(structured).text));
+  if (text !== content) parts.push(text);
   for (const { mime, filename, url } of attachments ?? []) {
     parts.push(`${mime} ${filename} ${url.startsWith("data:") ? hashText(url) : url}`);
   }

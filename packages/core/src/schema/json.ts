@@ -1,10 +1,15 @@
 import { isRecord } from "./visit.ts";
 
+export interface SafeJson {
+  readonly text: string;
+  readonly value: unknown;
+}
+
 /**
  * Returns the JSON text of a value and the value itself, or a plain copy of a value that JSON cannot hold
  * (circular, BigInt, too deep).
  */
-export function safeJson(value: unknown): { readonly text: string; readonly value: unknown } {
+export function safeJson(value: unknown): SafeJson {
   try {
     const text = JSON.stringify(value);
     if (text !== undefined) return { text, value };

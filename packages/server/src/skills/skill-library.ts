@@ -311,13 +311,16 @@ export class SkillLibrary {
     }
   }
 
-  /** Brings a change of the tools of one stored skill onto the rack, without a look at all others. */
-  async #reloadTools(skillId: string): Promise<void> {
+  /** Brings a change of one tool of a stored skill onto the rack, without a look at all others. */
+  async #reloadTool({ id, skillId }: StoredSkillTool): Promise<void> {
     const { store } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
+    const before = this.find(skillId);
     // Another process has changed skills too.
-    if (version !== this.#version + 1) return this.#reload({ isOwnChange: true });
-    this.#source.replaceAll(await this.#reader.readAgain(skillId, this.#source.skills));
+    const isAlone = version === this.#version + 1 && before?.id === skillId;
+    const skill = isAlone ? await this.#reader.readAgain(before, id) : undefined;
+    if (skill === undefined) return this.#reload({ isOwnChange: true });
+    this.#source.replaceTool(skill, id);
     // Taken again at the next look: it is a hash of the rows of all skills.
     this.#fingerprint = undefined;
     this.#version = version;
@@ -383,7 +386,7 @@ export class SkillLibrary {
   #changeTool(write: (skills: SkillStore) => Promise<StoredSkillTool>): Promise<StoredSkillTool> {
     return this.#inTurn(async () => {
       const written = await namingField(write(this.#store().skills));
-      await this.#reloadTools(written.skillId);
+      await this.#reloadTool(written);
       return written;
     });
   }

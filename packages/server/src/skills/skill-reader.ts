@@ -101,14 +101,18 @@ export class SkillReader {
     return { skills: await Promise.all(all), failed };
   }
 
-  /** The same skills, with the stored skill `id` read again. For a change of its tools: thousands of others stay. */
-  async readAgain(id: string, skills: readonly LoadedSkill[]): Promise<LoadedSkill[]> {
+  /** The stored skill with one of its tools read again, which may be new or gone: there may be thousands of others. */
+  async readAgain(skill: LoadedSkill, toolId: string): Promise<LoadedSkill | undefined> {
     const { store, unapproved } = this.#places;
-    const row = await store?.get(id);
-    if (row === undefined) return skills.filter((skill) => skill.id !== id);
-    const loaded = await this.#readRows(row, (await store?.listTools(id)) ?? []);
-    const trusted = await withTrust(loaded, await unapproved?.skills());
-    return skills.map((skill) => (skill.id === id ? trusted : skill));
+    const row = await store?.get(skill.id);
+    if (row === undefined) return undefined;
+    const now = await store?.getTool(toolId);
+    const tools = skill.tools.filter(({ id }) => id !== toolId);
+    const at = skill.tools.findIndex(({ id }) => id === toolId);
+    // A new tool is the last.
+    if (now !== undefined) tools.splice(at === -1 ? tools.length : at, 0, now);
+    this.#stored.delete(skill.id);
+    return withTrust(await this.readStored(row, tools), await unapproved?.skills());
   }
 
   /** Makes the next `readAll` read all skills of the database again, with their files. */

@@ -24,9 +24,18 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
       values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
   },
+  // Adds the root of a call's chain, and indexes of calls by it and by their caller, and of a skill's tools by position.
+  "0015_roots": async (db, engine) => {
+    await createTables(db, engine);
+    // Days are counted for all tools together from now on.
+    await sql`delete from call_counts where span = 'day' and tool_name = ''`.execute(db);
+    await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
+      select span, starts_at, '', bucket, part, sum(calls), sum(errors), sum(cancelled), sum(total)
+      from call_counts where span = 'day' group by span, starts_at, bucket, part`.execute(db);
+  },
 };
 
-const LAST = 14;
+const LAST = 15;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */
@@ -120,20 +129,22 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
 
 /** Brings the table `calls` of an older version to the columns of this one. */
 async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
-  const column = sql.raw(`${engine === "mysql" ? "`owner`" : '"owner"'} ${engineTypes[engine].key}`);
+  const columns = ["owner", "root_call_id"];
+  const added = (name: string) => sql.raw(`add column ${name} ${engineTypes[engine].key}`);
   const forget = (error: { code?: string }) => {
     if (error.code !== "ER_DUP_FIELDNAME" && error.code !== "ER_CANT_DROP_FIELD_OR_KEY") throw error;
   };
   if (engine === "mysql") {
-    await sql`alter table calls add column ${column}`.execute(db).catch(forget);
+    for (const name of columns) await sql`alter table calls ${added(name)}`.execute(db).catch(forget);
     await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forget);
     return;
   }
-  if (engine === "postgres") await sql`alter table calls add column if not exists ${column}`.execute(db);
+  if (engine === "postgres")
+    for (const name of columns) await sql`alter table calls ${added(`if not exists ${name}`)}`.execute(db);
   else {
     const { rows } = await sql<{ name: string }>`pragma table_info(calls)`.execute(db);
-    if (!rows.some(({ name }) => name === "owner"))
-      await sql`alter table calls add column ${column}`.execute(db);
+    for (const missing of columns.filter((column) => !rows.some(({ name }) => name === column)))
+      await sql`alter table calls ${added(missing)}`.execute(db);
   }
   await sql`drop index if exists calls_by_parent`.execute(db);
 }

@@ -15,6 +15,8 @@ export const tables = {
     // The caller of the chain's first call, when it has a token; empty when that is the operator. Null in rows of older
     // versions, which `CountFiller` counts: of those only rows of callers with a token get an owner.
     "owner key?",
+    // The first call of the chain. Null in that call itself, and in rows of older versions.
+    "root_call_id key?",
     "state code(running|completed|error|interrupted), timestamp whole, duration real?, run_duration real?",
     // The process that runs or ran the call: see the class `Instance`.
     "instance code",
@@ -150,7 +152,9 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
     on: "calls (parent_call_id, timestamp, call_id)",
     only: "parent_call_id is not null",
   },
+  calls_by_root: { on: "calls (root_call_id, timestamp, call_id)", only: "root_call_id is not null" },
   calls_by_owner: { on: "calls (owner, timestamp)", only: "owner <> ''" },
+  calls_by_caller: { on: "calls (caller, timestamp)" },
   calls_by_result_blob: { on: "calls (result_blob)", only: "result_blob is not null" },
   calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
   call_counts_key: { on: "call_counts (span, starts_at, tool_name, bucket, part)", unique: true },
@@ -160,6 +164,7 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   skills_name: { on: "skills (name)", unique: true },
   skills_mark: { on: "skills (mark)", unique: true },
   skill_tools_name: { on: "skill_tools (skill_id, name)", unique: true },
+  skill_tools_by_position: { on: "skill_tools (skill_id, position)" },
   skill_files_key: { on: "skill_files (skill_id, path)", unique: true },
   experts_name: { on: "experts (name_key)", unique: true },
   expert_skills_key: { on: "expert_skills (expert_id, skill_id)", unique: true },

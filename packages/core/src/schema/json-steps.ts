@@ -1,0 +1,144 @@
+import { type SafeJson, safeJson } from "./json.ts";
+
+/** Characters of JSON. More than this takes longer than a turn of the event loop should. */
+const LARGE = 1024 * 1024;
+/** Characters of JSON that are made in one step: a few milliseconds. */
+const STEP = 512 * 1024;
+/** A longer list, or an object with more members, is measured by so many of its members. */
+const SAMPLE = 32;
+const MOST_LOOKED_AT = 500;
+
+/**
+ * Whether the JSON of a value is long, by a guess that costs next to nothing for a small value: the members of a long
+ * list are alike, so a few of them stand for all.
+ */
+export function isLarge(value: unknown): boolean {
+  if (typeof value === "string") return value.length > LARGE;
+  if (typeof value !== "object" || value === null) return false;
+  looked = 0;
+  try {
+    return sizeOf(value) > LARGE;
+  } catch {
+    // A member cannot be read; whoever makes the JSON deals with that.
+    return false;
+  }
+}
+
+let looked = 0;
+
+function sizeOf(value: unknown): number {
+  if (typeof value === "string") return value.length + 2;
+  if (typeof value !== "object" || value === null) return 6;
+  if (++looked > MOST_LOOKED_AT) return 20;
+  if (value instanceof Map || value instanceof Set) return 32 * value.size;
+  // As JSON, a view of bytes has a number for each.
+  if (ArrayBuffer.isView(value)) return 4 * value.byteLength;
+  let size = 2;
+  if (Array.isArray(value)) {
+    const step = value.length <= SAMPLE ? 1 : value.length / SAMPLE;
+    for (let at = 0; at < value.length; at += step) size += step * (1 + sizeOf(value[Math.floor(at)]));
+    return size;
+  }
+  let count = 0;
+  for (const key in value) {
+    if (count++ === SAMPLE) return (size * Object.keys(value).length) / SAMPLE;
+    size += 4 + key.length + sizeOf((value as Readonly<Record<string, unknown>>)[key]); // Any object has keys.
+  }
+  return size;
+}
+
+/** Like `safeJson`, in steps of a few milliseconds. */
+export function* safeJsonSteps(value: unknown): Generator<void, SafeJson> {
+  const pieces: string[] = [];
+  try {
+    yield* addJson(value, pieces, []);
+  } catch {
+    // JSON cannot hold the value as it is.
+    return safeJson(value);
+  }
+  return { text: pieces.join(""), value };
+}
+
+/**
+ * Adds the JSON of a value, piece by piece. Only large lists, objects and texts are taken apart. Throws for a value that
+ * `JSON.stringify` refuses or leaves out.
+ */
+function* addJson(value: unknown, pieces: string[], above: object[]): Generator<void, void> {
+  if (!isLarge(value) || !isDivisible(value)) {
+    const text = JSON.stringify(value);
+    if (text === undefined) throw new TypeError("no JSON");
+    pieces.push(text);
+    return;
+  }
+  if (typeof value === "string") return yield* addText(value, pieces);
+  if (above.includes(value)) throw new TypeError("circular");
+  above.push(value);
+  if (Array.isArray(value)) yield* addList(value, pieces, above);
+  else yield* addObject(value, pieces, above);
+  above.pop();
+}
+
+/** Whether JSON writes the value by its members, or by its characters. */
+function isDivisible(value: unknown): value is object | string {
+  if (typeof value === "string") return true;
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return false;
+  const isBoxed = value instanceof String || value instanceof Number || value instanceof Boolean;
+  return !isBoxed && !("toJSON" in value && typeof value.toJSON === "function");
+}
+
+function* addList(list: readonly unknown[], pieces: string[], above: object[]): Generator<void, void> {
+  pieces.push("[");
+  // Mostly each step has many members. How many is learned from the step before.
+  let count = 1;
+  for (let at = 0; at < list.length; ) {
+    if (at > 0) {
+      pieces.push(",");
+      yield;
+    }
+    // The members that many others are like are small.
+    if (count <= SAMPLE && isLarge(list[at])) yield* addJson(list[at++], pieces, above);
+    else {
+      const part = list.slice(at, at + count);
+      if (count <= SAMPLE && part.some(isLarge)) part.length = part.findIndex(isLarge);
+      const text = JSON.stringify(part);
+      pieces.push(text.slice(1, -1));
+      at += part.length;
+      const fitting = Math.floor((count * STEP) / text.length);
+      count = Math.max(1, Math.min(fitting, 4 * count));
+    }
+  }
+  pieces.push("]");
+}
+
+function* addObject(object: object, pieces: string[], above: object[]): Generator<void, void> {
+  let piece = "{";
+  let isFirst = true;
+  for (const key of Object.keys(object)) {
+    const member = (object as Readonly<Record<string, unknown>>)[key]; // Any object may be read by its keys.
+    const isWhole = !isLarge(member);
+    const text = isWhole ? JSON.stringify(member) : "";
+    // JSON has no members without a value.
+    if (text === undefined) continue;
+    piece += `${isFirst ? "" : ","}${JSON.stringify(key)}:${text}`;
+    isFirst = false;
+    if (isWhole && piece.length < STEP) continue;
+    pieces.push(piece);
+    piece = "";
+    if (!isWhole) yield* addJson(member, pieces, above);
+    yield;
+  }
+  pieces.push(`${piece}}`);
+}
+
+function* addText(text: string, pieces: string[]): Generator<void, void> {
+  pieces.push('"');
+  for (let from = 0; from < text.length; ) {
+    if (from > 0) yield;
+    let to = Math.min(from + STEP, text.length);
+    // The two halves of a character stay together: alone, each would be written as an escape.
+    if (/[\ud800-\udbff]/.test(text[to - 1]!) && to < text.length) to++;
+    pieces.push(JSON.stringify(text.slice(from, to)).slice(1, -1));
+    from = to;
+  }
+  pieces.push('"');
+}
