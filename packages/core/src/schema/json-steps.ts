@@ -44,7 +44,8 @@ function sizeOf(value: unknown): number {
     if (count++ === SAMPLE) return (size * Object.keys(value).length) / SAMPLE;
     size += 4 + key.length + sizeOf((value as Readonly<Record<string, unknown>>)[key]); // Any object has keys.
   }
-  return size;
+  // What has no members of its own, such as a date, may still say what its JSON is.
+  return count === 0 ? 20 : size;
 }
 
 /** Like `safeJson`, in steps of a few milliseconds. */
@@ -95,15 +96,15 @@ function* addList(list: readonly unknown[], pieces: string[], above: object[]): 
       pieces.push(",");
       yield;
     }
-    // The members that many others are like are small.
-    if (count <= SAMPLE && isLarge(list[at])) yield* addJson(list[at++], pieces, above);
+    if (isLarge(list[at])) yield* addJson(list[at++], pieces, above);
     else {
       const part = list.slice(at, at + count);
-      if (count <= SAMPLE && part.some(isLarge)) part.length = part.findIndex(isLarge);
+      const large = part.findIndex(isLarge);
+      if (large > 0) part.length = large;
       const text = JSON.stringify(part);
       pieces.push(text.slice(1, -1));
       at += part.length;
-      const fitting = Math.floor((count * STEP) / text.length);
+      const fitting = Math.floor((part.length * STEP) / text.length);
       count = Math.max(1, Math.min(fitting, 4 * count));
     }
   }
