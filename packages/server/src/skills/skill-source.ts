@@ -101,18 +101,17 @@ export class SkillSource {
     this.skills = skills;
     this.#placed.set(skill.id, place);
     const tool = skill.tools.findLast(({ id }) => id === toolId);
-    const candidates: Candidate[] = tool === undefined || tool.type === "builtin" ? [] : [{ tool, place }];
-    for (const other of this.#placed.values())
-      for (const builtin of other.builtins) candidates.push({ tool: builtin, place: other });
     const gone = before.tools.get(toolId);
-    const leaving = gone === undefined ? [] : [gone];
     before.tools.delete(toolId);
-    for (const { tool, place } of candidates) {
-      const old = place.tools.get(tool.id);
-      if (old !== undefined) leaving.push(old);
-      place.tools.delete(tool.id);
-    }
-    this.#put(candidates, leaving);
+    this.#put(tool === undefined ? [] : [{ tool, place }], gone === undefined ? [] : [gone]);
+    // Tools that stand for another one take its new shape.
+    const builtins = [...this.#placed.values()].flatMap((other) =>
+      other.builtins.flatMap((one) => (one.id === toolId ? [] : [{ tool: one, place: other }])),
+    );
+    this.#put(
+      builtins,
+      builtins.flatMap(({ tool: { id }, place: { tools } }) => tools.get(id) ?? []),
+    );
   }
 
   #put(candidates: readonly Candidate[], leaving: readonly PlacedTool[]): void {
