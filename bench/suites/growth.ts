@@ -59,7 +59,7 @@ export const growth: Suite<GrowthSample> = {
         ...larger.map((size) => `at ${size}`),
         "then",
         "goal",
-        "",
+        "verdict",
       ];
       return { title: `Growth of ${title}`, columns, rows };
     });
