@@ -1,5 +1,3 @@
-import type { Mask } from "./mask.ts";
-
 export const REDACTED = "[redacted]";
 /** `[redacted]` as a JSON text. */
 export const HIDDEN_JSON = JSON.stringify(REDACTED);
@@ -8,6 +6,17 @@ const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
 
 /** Characters that are read in one step: a few milliseconds. */
 const SLICE = 1024 * 1024;
+
+/** What the steps have to know of a `Mask`, which says what each of these is. */
+interface HiddenValues {
+  readonly isEmpty: boolean;
+  readonly longest: number;
+  readonly withEscapes: HiddenValues;
+  finds(text: string): boolean;
+  covered(text: string): Uint8Array;
+  hidesNumber(value: number): boolean;
+  inText(text: string): string;
+}
 
 /** Work that comes in steps, done at once. */
 export function atOnce<Value>(steps: Generator<void, Value>): Value {
@@ -18,7 +27,7 @@ export function atOnce<Value>(steps: Generator<void, Value>): Value {
 }
 
 /** Whether any value of the mask is in the text. */
-function* findSteps(mask: Mask, text: string): Generator<void, boolean> {
+function* findSteps(mask: HiddenValues, text: string): Generator<void, boolean> {
   const overlap = mask.longest - 1;
   for (let from = 0; from < text.length; from += SLICE) {
     if (from > 0) yield;
@@ -32,7 +41,7 @@ function* findSteps(mask: Mask, text: string): Generator<void, boolean> {
  * also be written with escapes. `isFound`: it is known that a value is in it.
  */
 export function* maskSteps(
-  mask: Mask,
+  mask: HiddenValues,
   text: string,
   isJson: boolean,
   isFound = false,
@@ -46,7 +55,7 @@ export function* maskSteps(
 }
 
 /** Masks values that overlap or stand side by side as one, so that no part of a value is left. */
-export function* plainSteps(mask: Mask, text: string): Generator<void, string> {
+export function* plainSteps(mask: HiddenValues, text: string): Generator<void, string> {
   const overlap = mask.longest - 1;
   const pieces: string[] = [];
   let isHiding = false;
@@ -77,7 +86,7 @@ const jsonParts = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]*|[{[]/g;
  * Masks the texts, keys and numbers in a JSON text, and keeps how it is laid out. Returns undefined when one of them is no
  * JSON.
  */
-export function* jsonSteps(mask: Mask, json: string): Generator<void, string | undefined> {
+export function* jsonSteps(mask: HiddenValues, json: string): Generator<void, string | undefined> {
   const parts = new RegExp(jsonParts);
   const pieces: string[] = [];
   let key = "";
