@@ -24,7 +24,8 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
       values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
   },
-  // Adds the root of a call's chain, and indexes of calls by it and by their caller, and of a skill's tools by position.
+  // Adds the root of a call's chain, and indexes of calls by it, by their caller, that were cancelled and that went in
+  // circles, and of a skill's tools by position.
   "0015_roots": async (db, engine) => {
     await createTables(db, engine);
     // Days are counted for all tools together from now on.
@@ -107,7 +108,8 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
     await run(`create table if not exists ${quote(name)} (${columns.join(", ")}) ${ending}`);
   }
   await changeCalls(db, engine);
-  for (const [name, { on, unique, only }] of Object.entries(indexes)) {
+  for (const [name, { on, unique, only, isPartial }] of Object.entries(indexes)) {
+    if (engine === "mysql" && isPartial) continue;
     const [table = "", columns = ""] = on.replace(")", "").split(" (");
     const names = columns.split(", ").map(quote).join(", ");
     const kind = unique === true ? "unique index" : "index";

@@ -138,12 +138,19 @@ export const tables = {
   chat_handoffs: ["id code primary, owner key, session_id code, created_at whole, messages text"],
 } as const;
 
+/** The JSON of an error begins with its name. */
+export const wasCancelled = `error like '{"name":"ToolCancelledError"%'`;
+/** Quotes inside JSON texts are escaped, so this matches a key and nothing else. */
+export const wasInLoop = `flags like '%"loop":%'`;
+
 /**
  * The indexes by name, with table and columns. `unique`: no two rows have the same values there. `only`: the
  * rows that a partial index covers, because indexes are half the cost of writing a call. Queries must repeat
- * this condition, or SQLite does not use the index.
+ * this condition, or SQLite does not use the index. `isPartial`: it would be of no use with all rows, as on MySQL.
  */
-export const indexes: Readonly<Record<string, { on: string; unique?: true; only?: string }>> = {
+export const indexes: Readonly<
+  Record<string, { on: string; unique?: true; only?: string; isPartial?: true }>
+> = {
   calls_by_time: { on: "calls (timestamp, call_id)" },
   calls_by_session: { on: "calls (session_id, timestamp)", only: "session_id <> ''" },
   calls_by_tool: { on: "calls (tool_name, timestamp)" },
@@ -155,6 +162,8 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   calls_by_root: { on: "calls (root_call_id, timestamp, call_id)", only: "root_call_id is not null" },
   calls_by_owner: { on: "calls (owner, timestamp)", only: "owner <> ''" },
   calls_by_caller: { on: "calls (caller, timestamp)" },
+  calls_cancelled: { on: "calls (timestamp, call_id)", only: wasCancelled, isPartial: true },
+  calls_in_loops: { on: "calls (timestamp, call_id)", only: wasInLoop, isPartial: true },
   calls_by_result_blob: { on: "calls (result_blob)", only: "result_blob is not null" },
   calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
   call_counts_key: { on: "call_counts (span, starts_at, tool_name, bucket, part)", unique: true },

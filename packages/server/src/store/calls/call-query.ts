@@ -1,7 +1,7 @@
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import { toKey, toStorableText } from "../keys.ts";
 import { contains, matchesGlob } from "../row-mapping.ts";
-import type { Engine, Tables } from "../schema.ts";
+import { type Engine, type Tables, wasCancelled, wasInLoop } from "../schema.ts";
 
 export interface CallQuery {
   /** Glob over the tool's name: `*` for any characters, `?` for one. */
@@ -37,8 +37,8 @@ export interface CallQuery {
 
 /** Added to conditions that imply it: SQLite uses the partial index only when a query repeats its condition. */
 export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
-/** The JSON of an error begins with its name and its code. */
-const wasCancelled = sql<SqlBool>`(error is not null and error like '{"name":"ToolCancelledError"%')`;
+const isCancelled = sql<SqlBool>`${sql.raw(wasCancelled)}`;
+const isNotCancelled = sql<SqlBool>`not (error is not null and ${isCancelled})`;
 const hasSession = sql<SqlBool>`session_id <> ''`;
 const isNested = sql<SqlBool>`root_call_id is not null`;
 const hasOwner = sql<SqlBool>`owner <> ''`;
@@ -86,17 +86,20 @@ export function filterCalls(
   choose(query.owner && toKey(query.owner), "owner", ...(query.owner ? [hasOwner] : []));
   choose(isExactCaller ? toStorableText(caller) : undefined, "caller", sql`caller is not null`);
   choose(isExact ? toStorableText(tool) : undefined, "tool_name", sql`tool_name is not null`);
+  /** MySQL has no index of these calls. */
+  const chooseFew = (few: Expression<SqlBool>) => {
+    if (indexed.length === 0 && engine !== "mysql") indexed = [few];
+    else rest.push(few);
+  };
+  if (query.flag === "loop") chooseFew(sql`${sql.raw(wasInLoop)}`);
   // A cancelled call is recorded as one that failed, and is no error.
-  const state = status === "cancelled" ? "error" : status;
-  choose(state, "state", ...(status === "completed" ? [] : [isNotCompleted]));
-  if (status === "cancelled") rest.push(wasCancelled);
-  if (status === "error") rest.push(sql<SqlBool>`not ${wasCancelled}`);
+  if (status === "cancelled") chooseFew(isCancelled);
+  else choose(status, "state", ...(status === "completed" ? [] : [isNotCompleted]));
+  if (status === "error") rest.push(isNotCancelled);
   if (query.since !== undefined) times.push(expression("timestamp", ">=", Math.ceil(query.since)));
   if (query.until !== undefined) times.push(expression("timestamp", "<=", Math.floor(query.until)));
   if (tool !== undefined && !isExact) rest.push(matchesGlob(engine, "tool_name", toStorableText(tool)));
   if (query.top === true) rest.push(expression("parent_call_id", "is", null));
-  // Quotes inside JSON texts are escaped, so this matches a key and nothing else.
-  if (query.flag !== undefined) rest.push(contains(engine, "flags", `"${query.flag}":`));
   if (caller !== undefined && !isExactCaller)
     rest.push(matchesGlob(engine, "caller", toStorableText(caller)));
   if (query.minDuration !== undefined) rest.push(expression("duration", ">=", query.minDuration));
