@@ -116,7 +116,9 @@ export class SkillLibrary {
 
   /** Finds a tool of the skill by its id or name. Throws `SkillMissingError`. */
   requireTool(skill: LoadedSkill, idOrName: string): StoredSkillTool {
-    const found = skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
+    const found =
+      this.#source.toolOf(skill, idOrName) ??
+      skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
     if (found === undefined) throw missingTool(skill, idOrName);
     return found;
   }
@@ -318,9 +320,12 @@ export class SkillLibrary {
     const before = this.find(skillId);
     // Another process has changed skills too.
     const isAlone = version === this.#version + 1 && before?.id === skillId;
-    const skill = isAlone ? await this.#reader.readAgain(before, id) : undefined;
-    if (skill === undefined) return this.#reload({ isOwnChange: true });
-    this.#source.replaceTool(skill, id);
+    const old = before && this.#source.toolOf(before, id);
+    // A tool that is not on the rack could not be put there.
+    const isKnown = old !== undefined || this.failureOf(id) === undefined;
+    const read = isAlone && isKnown ? await this.#reader.readAgain(before, id, old) : undefined;
+    if (read === undefined) return this.#reload({ isOwnChange: true });
+    this.#source.replaceTool(read.skill, id, read.tool);
     // Taken again at the next look: it is a hash of the rows of all skills.
     this.#fingerprint = undefined;
     this.#version = version;

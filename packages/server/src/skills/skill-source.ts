@@ -6,7 +6,8 @@ import { type LoadedSkill, namePrefixes, shortHash, type ToolNames } from "./ski
 import { adaptSkillTool } from "./tool.ts";
 
 interface PlacedTool {
-  readonly tool: StoredSkillTool;
+  /** The row as it was last read. */
+  tool: StoredSkillTool;
   /** The hash of all data that the tool was made from. */
   readonly hash: string;
   readonly name: string;
@@ -53,6 +54,12 @@ export class SkillSource {
     return this.#failures.get(toolId);
   }
 
+  /** A tool of the skill that is on the rack, by its id. */
+  toolOf(skill: LoadedSkill, toolId: string): StoredSkillTool | undefined {
+    const place = this.#placed.get(skill.id);
+    return place?.skill === skill ? place.tools.get(toolId)?.tool : undefined;
+  }
+
   /** Replaces all skills. Tools that have not changed are left alone, and skills that are the same are not looked at. */
   replaceAll(skills: readonly LoadedSkill[]): void {
     const prefixes = namePrefixes(skills);
@@ -64,7 +71,8 @@ export class SkillSource {
         placed.set(skill.id, before);
         return [];
       }
-      const place = newPlace(skill, prefix);
+      const builtins = skill.tools.filter(({ type }) => type === "builtin");
+      const place = newPlace(skill, prefix, builtins);
       placed.set(skill.id, place);
       return skill.tools.flatMap((tool) => {
         const known = before?.tools.get(tool.id);
@@ -72,6 +80,7 @@ export class SkillSource {
         // A builtin tool depends on its target, which may have changed.
         if (tool.type === "builtin" || !(isKnown || known?.hash === hashOf(place, tool)))
           return [{ tool, place }];
+        known.tool = tool;
         place.tools.set(tool.id, known);
         return [];
       });
@@ -88,11 +97,16 @@ export class SkillSource {
     this.#put(candidates, leaving);
   }
 
-  /** Replaces a skill of which one tool is new, changed or gone. Costs the same however many tools there are. */
-  replaceTool(skill: LoadedSkill, toolId: string): void {
+  /**
+   * Replaces a skill of which one tool is new, changed or, when `tool` is undefined, gone. Costs the same however many
+   * tools there are.
+   */
+  replaceTool(skill: LoadedSkill, toolId: string, tool: StoredSkillTool | undefined): void {
     const skills = this.skills.map((one) => (one.id === skill.id ? skill : one));
     const before = this.#placed.get(skill.id);
-    const place = newPlace(skill, namePrefixes(skills).get(skill.id)!, before?.tools);
+    const builtins = (before?.builtins ?? []).filter(({ id }) => id !== toolId);
+    if (tool?.type === "builtin") builtins.push(tool);
+    const place = newPlace(skill, namePrefixes(skills).get(skill.id)!, builtins, before?.tools);
     // A tool that failed because of a name may have it now.
     if (before?.headHash !== place.headHash || this.#failures.size > 0) {
       this.replaceAll(skills);
@@ -100,17 +114,16 @@ export class SkillSource {
     }
     this.skills = skills;
     this.#placed.set(skill.id, place);
-    const tool = skill.tools.findLast(({ id }) => id === toolId);
     const gone = before.tools.get(toolId);
     before.tools.delete(toolId);
     this.#put(tool === undefined ? [] : [{ tool, place }], gone === undefined ? [] : [gone]);
     // Tools that stand for another one take its new shape.
-    const builtins = [...this.#placed.values()].flatMap((other) =>
+    const others = [...this.#placed.values()].flatMap((other) =>
       other.builtins.flatMap((one) => (one.id === toolId ? [] : [{ tool: one, place: other }])),
     );
     this.#put(
-      builtins,
-      builtins.flatMap(({ tool: { id }, place: { tools } }) => tools.get(id) ?? []),
+      others,
+      others.flatMap(({ tool: { id }, place: { tools } }) => tools.get(id) ?? []),
     );
   }
 
@@ -171,9 +184,13 @@ function isSame(before: PlacedSkill, skill: LoadedSkill, prefix: string): boolea
 }
 
 /** `tools`: those that are on the rack already. */
-function newPlace(skill: LoadedSkill, prefix: string, tools = new Map<string, PlacedTool>()): PlacedSkill {
+function newPlace(
+  skill: LoadedSkill,
+  prefix: string,
+  builtins: readonly StoredSkillTool[],
+  tools = new Map<string, PlacedTool>(),
+): PlacedSkill {
   const head = { ...skill, tools: [], warnings: [] };
-  const builtins = skill.tools.filter(({ type }) => type === "builtin");
   return { skill, head, prefix, headHash: shortHash(JSON.stringify([prefix, head])), tools, builtins };
 }
 
