@@ -10,7 +10,7 @@ const source = join(folder, "src");
 const target = join(folder, "dist");
 
 /** What others import. */
-const exported = { core: ["index.ts", "internal.ts", "schema/visit.ts"], server: ["index.ts"] }[
+const exported = { core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"], server: ["index.ts"] }[
   basename(folder)
 ];
 

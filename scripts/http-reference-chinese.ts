@@ -1,5 +1,6 @@
 /** By the English sentence, so that a sentence that changes in the API cannot keep an old translation. */
 const translations: Readonly<Record<string, string>> = {
+  "The tools as an interface of TypeScript": "以 TypeScript 接口表示的工具",
   "The models of all providers, as OpenAI lists them": "所有提供方的模型，格式与 OpenAI 相同",
   "One model, as OpenAI tells of it": "单个模型，格式与 OpenAI 相同",
   "The same for a name with a slash that is not encoded": "同上，用于名称中的斜杠未编码的情况",

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
@@ -7,7 +8,7 @@ import { z } from "zod";
 import { definitions } from "./messages.ts";
 
 /**
- * The first official SDK as its documentation writes it: without sessions, or with `session` in one session, which costs
+ * The first official SDK as its documentation writes it: without sessions, or with `session` in sessions, which cost
  * it less. `node sdk-1.ts http|stdio COUNT [session]`.
  */
 const [transport, count, session] = process.argv.slice(2);
@@ -26,13 +27,24 @@ function makeServer(): McpServer {
 if (transport === "stdio") {
   await makeServer().connect(new StdioServerTransport());
 } else {
-  const kept = new StreamableHTTPServerTransport({
-    enableJsonResponse: true,
-    sessionIdGenerator: () => "bench",
-  });
-  if (session !== undefined) await makeServer().connect(kept as never); // Its own types disagree, as below.
+  const sessions = new Map<string, StreamableHTTPServerTransport>();
+  /** The carrier of the session that a request names, or a new one. */
+  const carrierOf = async (id: string | string[] | undefined) => {
+    const known = sessions.get(String(id));
+    if (known !== undefined) return known;
+    const carrier: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
+      enableJsonResponse: true,
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (made) => void sessions.set(made, carrier),
+    });
+    await makeServer().connect(carrier as never); // Its own types disagree, as below.
+    return carrier;
+  };
   const server = createServer(async (incoming, outgoing) => {
-    if (session !== undefined) return kept.handleRequest(incoming, outgoing);
+    if (session !== undefined) {
+      const carrier = await carrierOf(incoming.headers["mcp-session-id"]);
+      return carrier.handleRequest(incoming, outgoing);
+    }
     const one = makeServer();
     const carrier = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     outgoing.on("close", () => {

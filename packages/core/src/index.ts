@@ -35,6 +35,7 @@ export {
   toAnthropicToolResult,
   toAnthropicTools,
 } from "./format/anthropic.ts";
+export { declarationsOf, signatureOf } from "./format/declarations.ts";
 export type { FormatNote } from "./format/format-notes.ts";
 export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
 export { parseMcpToolCall, toMcpTools } from "./format/mcp.ts";

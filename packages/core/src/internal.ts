@@ -5,6 +5,7 @@ export { Mask } from "./call/mask.ts";
 export { MaskStream } from "./call/mask-stream.ts";
 export { isSecretName, redact } from "./call/redact.ts";
 export { hasParts } from "./call/stages/access-checks.ts";
+export { declarationSteps } from "./format/declarations.ts";
 export { inEnvelope } from "./format/openai.ts";
 export { firstSentence, toSignatures } from "./format/signature.ts";
 export { readTagText } from "./format/tag-calls.ts";

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createAddressRules } from "../access/index.ts";
 import { asRecord } from "../helpers/index.ts";
 import { Api, type ApiSettings } from "./api.ts";
-import type { Parameter } from "./operations.ts";
+import type { Parameter } from "./parameters.ts";
 import { toRequest } from "./request.ts";
 
 const { signal } = new AbortController();
@@ -111,20 +111,27 @@ describe("an answer", () => {
     expect(content[0]?.text).toContain(`GET /a answered 422 Unprocessable Entity: ${words}`);
   });
 
-  it("that asks to wait is waited for where a repeat does no harm, and nowhere else", async () => {
-    const seen: string[] = [];
-    answer = ({ method = "" }, response) => {
-      seen.push(method);
-      const isSecond = seen.filter((one) => one === method).length > 1;
-      response
-        .writeHead(isSecond ? 200 : 429, { "retry-after": "0", "content-type": "application/json" })
-        .end("{}");
-    };
-    const api = await open({ "/a": { get: { operationId: "read" }, post: { operationId: "write" } } });
-    expect(await api.call("read", {}, signal)).not.toHaveProperty("isError");
-    expect(await api.call("write", {}, signal)).toMatchObject({ isError: true });
-    expect(seen).toEqual(["GET", "GET", "POST"]);
-  });
+  it.each([
+    ["retry-after", "0"],
+    ["ratelimit-reset", "0"],
+    ["x-ratelimit-reset", String(Math.floor(Date.now() / 1_000))],
+  ])(
+    "that asks to wait by %s is waited for where a repeat does no harm, and nowhere else",
+    async (header, value) => {
+      const seen: string[] = [];
+      answer = ({ method = "" }, response) => {
+        seen.push(method);
+        const isSecond = seen.filter((one) => one === method).length > 1;
+        response
+          .writeHead(isSecond ? 200 : 429, { [header]: value, "content-type": "application/json" })
+          .end("{}");
+      };
+      const api = await open({ "/a": { get: { operationId: "read" }, post: { operationId: "write" } } });
+      expect(await api.call("read", {}, signal)).not.toHaveProperty("isError");
+      expect(await api.call("write", {}, signal)).toMatchObject({ isError: true });
+      expect(seen).toEqual(["GET", "GET", "POST"]);
+    },
+  );
 });
 
 describe("credentials", () => {
@@ -169,6 +176,48 @@ describe("credentials", () => {
   it("that the entry lacks are named", async () => {
     const api = await open(reading, { components: schemes, security: [{ key: [] }] });
     expect(api.missingCredentials).toEqual(["key"]);
+  });
+
+  describe("of a person", () => {
+    const person = { kind: "person" as const, token: async () => "token", refuse: () => false };
+    const own = { ...plain, credentials: new Map([["o", person]]) };
+
+    it("are asked for where Swagger 2.0 says, with the scopes of the operations that are offered", async () => {
+      const flow = { authorizationUrl: "https://a.example/sign-in", tokenUrl: "https://a.example/tokens" };
+      const path = await specFile({
+        swagger: "2.0",
+        host: "shop.example",
+        schemes: ["https"],
+        securityDefinitions: { o: { type: "oauth2", flow: "accessCode", scopes: {}, ...flow } },
+        paths: {
+          "/a": {
+            get: { operationId: "a", security: [{ o: ["read", "list"] }] },
+            put: { operationId: "b", security: [{ o: ["write"] }] },
+          },
+        },
+      });
+      const spec = { kind: "file", path } as const;
+      const api = await Api.open({ ...own, spec, isReadOnly: true }, signal);
+      expect(api.signIn).toEqual({ server: "https://shop.example", ...flow, scope: "list read" });
+      expect((await Api.open({ ...own, spec }, signal)).signIn?.scope).toBe("list read write");
+      expect((await Api.open({ ...plain, spec }, signal)).signIn).toBeUndefined();
+    });
+
+    it("are asked for at an address that is relative to the description's own", async () => {
+      const flows = { authorizationCode: { authorizationUrl: "/sign-in", tokenUrl: "/tokens", scopes: {} } };
+      const components = { securitySchemes: { o: { type: "oauth2", flows } } };
+      answer = json({ openapi: "3.1.0", paths: reading, components, security: [{ o: [] }] });
+      const api = await Api.open(
+        { ...own, spec: { kind: "address", url: new URL(`${base}/v1/api`) } },
+        signal,
+      );
+      expect(api.signIn).toEqual({
+        server: base,
+        authorizationUrl: `${base}/sign-in`,
+        tokenUrl: `${base}/tokens`,
+        scope: undefined,
+      });
+    });
   });
 });
 

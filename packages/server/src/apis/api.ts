@@ -8,7 +8,7 @@ import {
   withTimeLimit,
 } from "../access/index.ts";
 import { reasonOf } from "../helpers/index.ts";
-import { type Credentials, forgetTokens, sign } from "./credentials.ts";
+import { type Credentials, forgetTokens, type Security, type SecurityScheme, sign } from "./credentials.ts";
 import { type FetchText, readDocument, SpecError, type SpecPlace } from "./document.ts";
 import { type ApiOperations, type Operation, readOperations, type Skipped } from "./operations.ts";
 import { type ApiRequest, toRequest } from "./request.ts";
@@ -28,6 +28,16 @@ export interface ApiSettings {
   readonly rules: AddressRules;
   /** Called with tokens that were got for the API, so that they are masked everywhere. */
   readonly learn?: (value: string) => void;
+}
+
+/** What a description says about the sign-in of a person. */
+export interface DescribedSignIn {
+  /** The origin that is given the tokens. */
+  readonly server: string;
+  readonly authorizationUrl?: string | undefined;
+  readonly tokenUrl?: string | undefined;
+  /** The scopes that the operations need, separated by spaces. */
+  readonly scope?: string | undefined;
 }
 
 /** A tool in the form in which MCP lists it. */
@@ -96,7 +106,7 @@ export class Api {
   }
 
   get tools(): ApiTool[] {
-    return [...this.#byName.values()].map(toTool);
+    return [...this.#byName.values()].map((operation) => toTool(operation, this.#found.schemes));
   }
 
   /** The names of the schemes for which the entry has no credentials, though an operation needs them. */
@@ -105,11 +115,26 @@ export class Api {
     // The headers of an entry may hold credentials in any form.
     if (Object.keys(headers).length > 0) return [];
     const lacking = [...this.#byName.values()].flatMap(({ security }) => {
-      const isMet =
-        security.length === 0 || security.some((names) => names.every((name) => credentials.has(name)));
-      return isMet ? [] : (security[0] ?? []);
+      const ways = security.map((needs) => [...needs.keys()]);
+      const isMet = ways.length === 0 || ways.some((names) => names.every((name) => credentials.has(name)));
+      return isMet ? [] : (ways[0] ?? []);
     });
     return [...new Set(lacking)].filter((name) => !credentials.has(name)).sort();
+  }
+
+  /** Where a person signs in for this API, and with which scopes. Undefined when its entry asks for no such sign-in. */
+  get signIn(): DescribedSignIn | undefined {
+    const { credentials } = this.#settings;
+    const [scheme] = [...credentials].find(([, { kind }]) => kind === "person") ?? [];
+    if (scheme === undefined || this.origin === undefined) return undefined;
+    const known = this.#found.schemes.get(scheme);
+    const needs = [...this.#byName.values()].flatMap(({ security }) => security);
+    const scopes = new Set(needs.flatMap((way) => way.get(scheme) ?? []));
+    return {
+      server: this.origin,
+      ...(known?.kind === "oauth2" && known.person),
+      scope: scopes.size === 0 ? undefined : [...scopes].sort().join(" "),
+    };
   }
 
   /** Calls an operation. Rejects when the request cannot be written or sent; an error of the API is a result. */
@@ -118,9 +143,8 @@ export class Api {
     if (operation === undefined) throw new Error(`The API has no operation "${name}".`);
     const request = await toRequest(operation, args);
     for (let tries = 1; ; tries++) {
-      const { opened, part } = await this.#send(operation, request, signal);
-      const isRefused = tries === 1 && opened.status === 401;
-      if (isRefused && forgetTokens(operation.security, this.#settings.credentials)) continue;
+      const { opened, part, used } = await this.#send(operation, request, signal);
+      if (tries === 1 && opened.status === 401 && forgetTokens(used)) continue;
       const pause = tries < MOST_TRIES && isRepeatable(operation) ? pauseWanted(opened) : undefined;
       if (pause === undefined) return toResult(operation, opened, part);
       await wait(pause, undefined, { signal });
@@ -137,10 +161,10 @@ export class Api {
     const isOwn = url.origin === this.origin;
     const own = { url, headers: { ...headers, ...this.#settings.headers } };
     const { schemes } = this.#found;
-    const signed = isOwn
+    const { used, ...signed } = isOwn
       ? await sign(own, operation.security, schemes, credentials, { rules, signal, learn })
-      : { url, headers };
-    return exchange({
+      : { url, headers, used: new Map() };
+    const answered = await exchange({
       ...{ method, body, rules, signal },
       ...signed,
       // Following a redirect may send a request twice, so only those that read are.
@@ -149,6 +173,7 @@ export class Api {
       agents: isRepeatable(operation) ? this.#connections : undefined,
       ownHeaders: Object.keys(signed.headers).filter((name) => signed.headers[name] !== headers[name]),
     });
+    return { ...answered, used };
   }
 }
 
@@ -176,19 +201,12 @@ export function exchange({ url, headers, body, signal, ...rest }: Exchange) {
   });
 }
 
-function toTool({
-  name,
-  title,
-  description,
-  inputSchema,
-  outputSchema,
-  tags,
-  isDeprecated,
-  method,
-  path,
-  server,
-}: Operation): ApiTool {
-  const isRead = method === "GET" || method === "HEAD";
+function toTool(operation: Operation, schemes: ReadonlyMap<string, SecurityScheme>): ApiTool {
+  const { name, title, description, inputSchema, outputSchema, isDeprecated } = operation;
+  const { method, path, server, tags, security } = operation;
+  const isRead = isReading(operation);
+  // A client's secret goes there, so an operation for which that changes waits for approval.
+  const tokenUrls = tokenUrlsOf(security, schemes);
   return {
     name,
     ...(title !== undefined && { title }),
@@ -201,8 +219,20 @@ function toTool({
       idempotentHint: isRead || method === "PUT" || method === "DELETE",
       openWorldHint: true,
     },
-    _meta: { "toolrack/api": { method, path, server, tags } },
+    _meta: {
+      "toolrack/api": { method, path, server, tags, ...(tokenUrls.length > 0 && { tokenUrls }) },
+    },
   };
+}
+
+/** Where the tokens of an operation come from, as the description says. */
+function tokenUrlsOf(security: Security, schemes: ReadonlyMap<string, SecurityScheme>): string[] {
+  const names = new Set(security.flatMap((needs) => [...needs.keys()]));
+  const found = [...names].flatMap((name) => {
+    const scheme = schemes.get(name);
+    return scheme?.kind === "oauth2" ? [scheme.tokenUrl, scheme.person?.tokenUrl] : [];
+  });
+  return [...new Set(found.filter((url) => url !== undefined))].sort();
 }
 
 /** What is wrong with the names of the entry's credentials. */
@@ -229,6 +259,9 @@ function isRepeatable({ method }: Operation): boolean {
   return ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].includes(method);
 }
 
+/** A number of seconds as large as this is a moment since 1970, and no time to wait. */
+const MOMENT = 1_000_000_000;
+
 /** Milliseconds that a busy API asks to wait. Undefined when it asks for nothing, or for too long. */
 function pauseWanted({
   status,
@@ -237,9 +270,12 @@ function pauseWanted({
   readonly status: number;
   readonly message: { readonly headers: NodeJS.Dict<string | string[]> };
 }): number | undefined {
-  const given = message.headers["retry-after"];
+  const { headers } = message;
+  const reset = status === 429 ? (headers["ratelimit-reset"] ?? headers["x-ratelimit-reset"]) : undefined;
+  const given = headers["retry-after"] ?? reset;
   if ((status !== 429 && status !== 503) || typeof given !== "string") return undefined;
-  const pause = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
+  const seconds = /^\d+$/.test(given) ? Number(given) : Date.parse(given) / 1_000;
+  const pause = (seconds < MOMENT ? seconds : seconds - Date.now() / 1_000) * 1_000;
   return Number.isFinite(pause) && pause <= LONGEST_WAIT ? Math.max(pause, 0) : undefined;
 }
 
@@ -263,12 +299,16 @@ export function fetcher({ rules, headers, spec }: ApiSettings, signal: AbortSign
           url: url.href,
           method: "GET",
           headers: { accept: "application/json, application/yaml;q=0.9, */*;q=0.5", ...(isOwn && headers) },
+          ownHeaders: Object.keys(headers),
           followRedirects: true,
           rules,
           signal: limited,
         });
         const { bytes, isTruncated } = await readResponse(opened, mostBytes, limited);
         if (opened.status !== 200) throw new Error(`it answered ${opened.status}`);
+        const { origin } = new URL(opened.url);
+        const isPart = spec.kind === "address" && spec.url.href !== url.href;
+        if (isPart && origin !== url.origin) throw new Error(`it leads to ${origin}`);
         if (isTruncated) throw new Error(`it is longer than ${Math.round(mostBytes / 1024 / 1024)} MiB`);
         return bytes.toString("utf8");
       });

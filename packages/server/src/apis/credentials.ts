@@ -1,10 +1,43 @@
 import { type AddressRules, openUrl, parseJson, readResponse, withTimeLimit } from "../access/index.ts";
 import { asRecord, unlessAborted } from "../helpers/index.ts";
-import type { SecurityScheme } from "./operations.ts";
+import type { ApiDocument } from "./document.ts";
+import { attempt, type DeclaredParameter, isHeaderName, text } from "./parameters.ts";
+import type { DocumentSchemas } from "./schemas.ts";
 
-/** A key, token or `user:password`; or what a machine signs in with. */
+type Members = Readonly<Record<string, unknown>>;
+
+/** One way to sign a request, by the name of its scheme in the description. */
+export type SecurityScheme =
+  | { readonly kind: "apiKey"; readonly place: "header" | "query" | "cookie"; readonly name: string }
+  | { readonly kind: "bearer" | "basic" }
+  | {
+      readonly kind: "oauth2";
+      /** Where a machine is given its tokens. */
+      readonly tokenUrl?: string | undefined;
+      /** Where a person signs in, and where the tokens of that are given. */
+      readonly person?: {
+        readonly authorizationUrl: string | undefined;
+        readonly tokenUrl: string | undefined;
+      };
+    }
+  | { readonly kind: "unknown"; readonly text: string };
+
+/**
+ * What an operation needs: scopes by the names of schemes. All of one member are needed together; one member is enough.
+ * Empty: nothing is needed.
+ */
+export type Security = readonly ReadonlyMap<string, readonly string[]>[];
+
+/** A key, token or `user:password`; what a machine signs in with; or the sign-in of a person. */
 export type Credential =
   | { readonly kind: "text"; readonly value: string }
+  | {
+      readonly kind: "person";
+      /** Rejects when nobody has signed in. */
+      token(): Promise<string>;
+      /** To be called when the API refused the token. Returns whether another may be got without a person. */
+      refuse(token: string): boolean;
+    }
   | {
       readonly kind: "client";
       readonly clientId: string;
@@ -16,9 +49,74 @@ export type Credential =
 /** Credentials by the names of the description's security schemes. */
 export type Credentials = ReadonlyMap<string, Credential>;
 
-interface Signed {
+/** The schemes of a description, by their names. */
+export function readSchemes(
+  { root, place }: ApiDocument,
+  schemas: DocumentSchemas,
+): Map<string, SecurityScheme> {
+  const given = Object.entries(asRecord(asRecord(root.components).securitySchemes));
+  // A relative address is taken from that of the description.
+  const base = place.kind === "address" ? place.url : undefined;
+  return new Map(
+    given.map(([name, scheme]) => [name, schemeOf(asRecord(attempt(() => schemas.resolve(scheme))), base)]),
+  );
+}
+
+function schemeOf({ type, in: place, name, scheme, flows }: Members, base: URL | undefined): SecurityScheme {
+  if (
+    type === "apiKey" &&
+    typeof name === "string" &&
+    name !== "" &&
+    (place === "query" || place === "cookie" || (place === "header" && isHeaderName(name)))
+  )
+    return { kind: "apiKey", place, name };
+  const word = text(scheme).toLowerCase();
+  if (type === "http" && (word === "bearer" || word === "basic")) return { kind: word };
+  if (type === "oauth2" || type === "openIdConnect") {
+    const { clientCredentials, authorizationCode } = asRecord(flows);
+    const address = (given: unknown) => URL.parse(text(given), base)?.href;
+    const { authorizationUrl, tokenUrl } = asRecord(authorizationCode);
+    return {
+      kind: "oauth2",
+      tokenUrl: address(asRecord(clientCredentials).tokenUrl),
+      person: { authorizationUrl: address(authorizationUrl), tokenUrl: address(tokenUrl) },
+    };
+  }
+  return { kind: "unknown", text: [text(type), word].filter(Boolean).join(" ") || "without a type" };
+}
+
+/** What `security` of a description or an operation asks for. To sign is tried before not to sign, where both will do. */
+export function readSecurity(given: unknown): Security {
+  const needs = (Array.isArray(given) ? given : []).map((one) => {
+    const schemes = Object.entries(asRecord(one));
+    return new Map(schemes.map(([name, scopes]) => [name, Array.isArray(scopes) ? scopes.map(String) : []]));
+  });
+  return needs.sort((one, other) => Number(one.size === 0) - Number(other.size === 0));
+}
+
+/** Whether the parameter only carries a credential: a model must not be asked for it. */
+export function isCredential(
+  { name, place }: Pick<DeclaredParameter, "name" | "place">,
+  security: Security,
+  schemes: ReadonlyMap<string, SecurityScheme>,
+): boolean {
+  return security
+    .flatMap((needs) => [...needs.keys()])
+    .some((key) => {
+      const scheme = schemes.get(key);
+      if (scheme?.kind !== "apiKey" || scheme.place !== place) return false;
+      return place === "header" ? scheme.name.toLowerCase() === name.toLowerCase() : scheme.name === name;
+    });
+}
+
+interface Unsigned {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
+}
+
+interface Signed extends Unsigned {
+  /** The credentials that were used, each with what was sent. */
+  readonly used: ReadonlyMap<Credential, string>;
 }
 
 interface Reach {
@@ -28,25 +126,24 @@ interface Reach {
   readonly learn: (value: string) => void;
 }
 
-/**
- * Adds the credentials that an operation needs. `security`: lists of schemes, of which one is enough; the first for which
- * all credentials are there is used, and none if there is no such list.
- */
+/** Adds the credentials that an operation needs: those of the first way to sign for which all are there. */
 export async function sign(
-  request: Signed,
-  security: readonly (readonly string[])[],
+  request: Unsigned,
+  security: Security,
   schemes: ReadonlyMap<string, SecurityScheme>,
   credentials: Credentials,
   reach: Reach,
 ): Promise<Signed> {
-  const needed = neededBy(security, credentials);
+  const needed = security.find((needs) => [...needs.keys()].every((name) => credentials.has(name)));
+  const used = new Map<Credential, string>();
   const url = new URL(request.url);
   const headers: Record<string, string> = { ...request.headers };
-  for (const name of needed) {
+  for (const name of needed?.keys() ?? []) {
     const scheme = schemes.get(name);
     const credential = credentials.get(name);
     if (scheme === undefined || scheme.kind === "unknown" || credential === undefined) continue;
-    const value = credential.kind === "text" ? credential.value : await tokenFor(credential, scheme, reach);
+    const value = await tokenOrKey(credential, scheme, reach);
+    used.set(credential, value);
     if (scheme.kind !== "apiKey") headers.authorization = authorization(scheme, value);
     else if (scheme.place === "header") headers[scheme.name.toLowerCase()] = value;
     else if (scheme.place === "query") url.search = withPair(url.search, scheme.name, value);
@@ -55,17 +152,21 @@ export async function sign(
         .filter(Boolean)
         .join("; ");
   }
-  return { url, headers };
+  return { url, headers, used };
 }
 
-function neededBy(security: readonly (readonly string[])[], credentials: Credentials): readonly string[] {
-  return security.find((names) => names.every((name) => credentials.has(name))) ?? [];
+async function tokenOrKey(credential: Credential, scheme: SecurityScheme, reach: Reach): Promise<string> {
+  if (credential.kind === "text") return credential.value;
+  if (credential.kind === "client") return tokenFor(credential, scheme, reach);
+  return orAborted(credential.token(), reach.signal);
 }
 
-/** Forgets the tokens of an operation after they were refused. Returns whether others can be asked for. */
-export function forgetTokens(security: readonly (readonly string[])[], credentials: Credentials): boolean {
-  const used = neededBy(security, credentials).flatMap((name) => credentials.get(name) ?? []);
-  return used.map((credential) => tokens.delete(credential)).includes(true);
+/** Forgets the tokens of a request after they were refused. Returns whether others can be asked for. */
+export function forgetTokens(used: Signed["used"]): boolean {
+  const outcomes = [...used].map(([credential, value]) =>
+    credential.kind === "person" ? credential.refuse(value) : tokens.delete(credential),
+  );
+  return outcomes.includes(true);
 }
 
 /** The query with the pair in place of others of its name. The rest stays as it is, down to the letter. */

@@ -1,5 +1,6 @@
 import { readFile, realpath, stat } from "node:fs/promises";
 import { dirname, relative, resolve, sep } from "node:path";
+import { realPathOf } from "../access/index.ts";
 import { isRecord, reasonOf } from "../helpers/index.ts";
 
 /** Where a description of an API is: a file of the workspace, or an address. */
@@ -170,16 +171,17 @@ class PartReader {
     if (target.kind === "address")
       throw new SpecError("a file's references lead to files in its own folder only.");
     const folder = await realpath(dirname(start.path));
-    const inside = relative(folder, await realpath(target.path));
+    const inside = relative(folder, await realPathOf(target.path));
     if (inside === ".." || inside.startsWith(`..${sep}`) || resolve(inside) === inside)
       throw new SpecError("it is outside the folder of the description.");
   }
 
   async #readFile(path: string): Promise<string> {
+    // Also one that is not there: it is read as soon as it is.
+    this.files.push(path);
     try {
       const { size } = await stat(path);
       if (size > this.#bytesLeft) throw tooLong(path);
-      this.files.push(path);
       return await readFile(path, "utf8");
     } catch (thrown) {
       if (thrown instanceof SpecError) throw thrown;

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { buildSchema, graphql } from "graphql";
+import { buildSchema, graphql, introspectionFromSchema } from "graphql";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createAddressRules } from "../access/index.ts";
 import { GraphqlApi } from "./graphql.ts";
@@ -45,6 +45,7 @@ const rootValue = {
 };
 const server = createServer(async (request, response) => {
   seen.push(request.headers.authorization);
+  if (request.headers.authorization === "Bearer old-token") return void response.writeHead(401).end();
   const { query, variables, operationName } = JSON.parse(await text(request));
   response.setHeader("content-type", "application/json");
   response.end(
@@ -153,3 +154,42 @@ it("refuses a schema that cannot be used, and a file without an address", async 
   await expect(open({ baseUrl: endpoint })).rejects.toThrow("bad.graphql cannot be used: Syntax Error");
   await expect(open({})).rejects.toThrow('Write it as "baseUrl"');
 });
+
+it("sends the entry's credential as a bearer's token, and asks for another once it is refused", async () => {
+  const given = ["old-token", "new-token"];
+  const refused: string[] = [];
+  const person = {
+    kind: "person" as const,
+    token: async () => given[refused.length] ?? "",
+    refuse: (token: string) => refused.push(token) === 1,
+  };
+  const credentials = new Map([["person", person]]);
+  const api = await GraphqlApi.open(
+    {
+      ...usual,
+      headers: {},
+      credentials,
+      spec: { kind: "file", path: join(folder, "schema.graphql") },
+      baseUrl: endpoint,
+    },
+    join(folder, "graphql"),
+    signal,
+  );
+  expect(api.signIn).toEqual({ server: new URL(endpoint).origin });
+  seen.length = 0;
+  const { structuredContent } = await api.call("GetPet", { id: "7" }, signal);
+  expect(structuredContent).toEqual({ pet: { id: "7", name: "Rex" } });
+  expect(seen).toEqual(["Bearer old-token", "Bearer new-token"]);
+});
+
+it.each(["data alone", "the whole answer"])(
+  "reads a schema that was kept as an introspection: %s",
+  async (form) => {
+    const data = introspectionFromSchema(schema);
+    const path = join(folder, "introspection.json");
+    await writeFile(path, JSON.stringify(form === "data alone" ? data : { data }));
+    const settings = { ...usual, spec: { kind: "file", path } as const, baseUrl: endpoint };
+    const api = await GraphqlApi.open(settings, join(folder, "graphql"), signal);
+    expect(api.tools.map(({ name }) => name)).toContain("GetPet");
+  },
+);

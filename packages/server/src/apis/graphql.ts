@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonSchemaObject } from "@toolrack/core";
@@ -12,7 +13,8 @@ import type {
 } from "graphql";
 import { parseJson } from "../access/index.ts";
 import { asRecord, isRecord, reasonOf } from "../helpers/index.ts";
-import { type ApiSettings, type ApiTool, exchange, fetcher } from "./api.ts";
+import { type ApiSettings, type ApiTool, type DescribedSignIn, exchange, fetcher } from "./api.ts";
+import { forgetTokens, sign } from "./credentials.ts";
 import { nameOf, SpecError } from "./document.ts";
 import type { Skipped } from "./operations.ts";
 import type { ApiResult } from "./response.ts";
@@ -74,8 +76,14 @@ export class GraphqlApi {
     return new GraphqlApi(settings, endpoint, documents, found);
   }
 
+  /** Undefined when its entry asks for no sign-in of a person. */
+  get signIn(): DescribedSignIn | undefined {
+    const isAsked = [...this.#settings.credentials.values()].some(({ kind }) => kind === "person");
+    return isAsked ? { server: this.origin } : undefined;
+  }
+
   get tools(): ApiTool[] {
-    return [...this.#operations.values()].map(({ name, kind, description, inputSchema }) => ({
+    return [...this.#operations.values()].map(({ name, kind, description, inputSchema, query }) => ({
       name,
       description,
       inputSchema,
@@ -90,6 +98,8 @@ export class GraphqlApi {
           method: kind,
           path: this.#endpoint.pathname,
           server: this.#endpoint.origin,
+          // What is asked for is part of what a person approves.
+          document: createHash("sha256").update(query).digest("hex").slice(0, 32),
           tags: [kind],
         },
       },
@@ -118,12 +128,27 @@ export class GraphqlApi {
 }
 
 /** The answer of the API to a body in JSON. */
-async function ask({ rules, headers }: ApiSettings, url: URL, body: string, signal: AbortSignal) {
+async function ask(
+  settings: ApiSettings,
+  url: URL,
+  body: string,
+  signal: AbortSignal,
+  tries = 1,
+): Promise<{ readonly status: number; readonly answer: unknown; readonly text: string }> {
+  const { rules, credentials, learn = () => {} } = settings;
   const usual = { accept: "application/json", "content-type": "application/json", "user-agent": "toolrack" };
+  const request = { url, headers: { ...usual, ...settings.headers } };
+  // A schema of GraphQL names no ways to sign, so what the entry has is sent as a bearer's token.
+  const names = [...credentials.keys()];
+  const needs = [new Map(names.map((name) => [name, []]))];
+  const schemes = new Map(names.map((name) => [name, { kind: "oauth2" } as const]));
+  const { used, ...signed } = await sign(request, needs, schemes, credentials, { rules, signal, learn });
   const { opened, part } = await exchange({
-    ...{ method: "POST", url, body, rules, signal, followRedirects: false, ownHeaders: [] },
-    headers: { ...usual, ...headers },
+    ...{ method: "POST", body, rules, signal, followRedirects: false, ownHeaders: [] },
+    ...signed,
   });
+  if (tries === 1 && opened.status === 401 && forgetTokens(used))
+    return ask(settings, url, body, signal, tries + 1);
   const text = part.bytes.toString("utf8");
   return { status: opened.status, answer: parseJson(text), text };
 }
@@ -137,18 +162,29 @@ async function readSchema(
 ): Promise<GraphQLSchema> {
   const { spec } = settings;
   try {
-    if (spec.kind === "file") return graphql.buildSchema(await readFile(spec.path, "utf8"));
+    if (spec.kind === "file") {
+      const text = await readFile(spec.path, "utf8");
+      return /^\s*\{/.test(text) ? clientSchema(graphql, parseJson(text)) : graphql.buildSchema(text);
+    }
     if (/\.(?:graphqls?|gql)$/.test(spec.url.pathname))
       return graphql.buildSchema(await fetcher(settings, signal)(spec.url, 16 * LONGEST_DOCUMENT));
     const body = JSON.stringify({ query: graphql.getIntrospectionQuery() });
-    const { status, answer } = await ask(settings, endpoint, body, signal);
-    const { data } = asRecord(answer);
-    if (!isRecord(data)) throw new Error(`it answered ${status} when it was asked for its schema`);
-    // `buildClientSchema` checks the parts that it uses.
-    return graphql.buildClientSchema(data as unknown as IntrospectionQuery);
+    // A person can sign in only where the schema is known, so it is asked for without that.
+    const credentials = new Map([...settings.credentials].filter(([, { kind }]) => kind !== "person"));
+    const { status, answer } = await ask({ ...settings, credentials }, endpoint, body, signal);
+    if (!isRecord(asRecord(answer).data))
+      throw new Error(`it answered ${status} when it was asked for its schema`);
+    return clientSchema(graphql, answer);
   } catch (thrown) {
     throw new SpecError(`The schema at ${nameOf(spec)} cannot be used: ${reasonOf(thrown)}`);
   }
+}
+
+/** The schema in an answer to the introspection query. Some programs keep only its `data`. */
+function clientSchema(graphql: Graphql, answer: unknown): GraphQLSchema {
+  const { data = answer } = asRecord(answer);
+  // `buildClientSchema` checks the parts that it uses.
+  return graphql.buildClientSchema(data as IntrospectionQuery);
 }
 
 interface Found {

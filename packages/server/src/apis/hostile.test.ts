@@ -115,11 +115,38 @@ it("reads many operations over very large shared schemas without writing those o
     );
     expect(api.skipped).toHaveLength(count);
     expect(api.skipped[0]?.reason).toContain("longer than 128 KiB");
-    return process.cpuUsage(before).user;
+    const { user, system } = process.cpuUsage(before);
+    return user + system;
   };
   await time(1);
-  // Each further operation costs less than a fiftieth of reading the schemas once.
-  expect(await time(501)).toBeLessThan(11 * (await time(1)));
+  let once = 0;
+  // Read many times, because a single reading is shorter than what the clock of the processor tells apart.
+  for (let run = 0; run < 30; run++) once += await time(1);
+  // Each further operation costs less than a sixteenth of reading the schemas once.
+  expect(await time(501)).toBeLessThan(once);
+});
+
+it("offers only as many operations as their schemas fit into memory and lists", async () => {
+  const schemas = Object.fromEntries(
+    Array.from({ length: 20 }, (_, n) => [
+      `S${n}`,
+      {
+        type: "object",
+        description: "x".repeat(5_000),
+        properties: { next: { $ref: `#/components/schemas/S${(n + 1) % 20}` } },
+      },
+    ]),
+  );
+  const body = { content: { "application/json": { schema: { $ref: "#/components/schemas/S0" } } } };
+  const paths = Object.fromEntries(
+    Array.from({ length: 700 }, (_, n) => [`/p${n}`, { post: { operationId: `o${n}`, requestBody: body } }]),
+  );
+  const all = { openapi: "3.1.0", servers: [{ url: base }], paths, components: { schemas } };
+  const api = await openText(JSON.stringify(all));
+  expect(api.skipped.length).toBeGreaterThan(0);
+  expect(api.skipped[0]?.reason).toContain("together are longer than 64 MiB");
+  expect(api.tools.length + api.skipped.length).toBe(700);
+  expect(api.tools.length).toBeGreaterThan(600);
 });
 
 describe("a reference that is spelt wrongly", () => {
@@ -197,6 +224,35 @@ describe("credentials", () => {
     expect(api.tools).toEqual([]);
     expect(api.skipped).toEqual([{ name: "a", reason: expect.stringContaining("user name") }]);
     expect(JSON.stringify(api.skipped)).not.toContain("password");
+  });
+});
+
+describe("a description at an address", () => {
+  const described = (refers: string) => ({
+    openapi: "3.1.0",
+    paths: { "/a": { get: { operationId: "a", parameters: [{ $ref: refers }] } } },
+  });
+  const at = (path: string) => ({ kind: "address" as const, url: new URL(base + path) });
+
+  it("is read where it has moved to, without the entry's headers", async () => {
+    const seen: (string | undefined)[] = [];
+    answer = (request, response) => {
+      seen.push(request.headers["x-gate"]?.toString());
+      if (request.url === "/old") return void response.writeHead(302, { location: `${other}/new` }).end();
+      response.writeHead(200).end(JSON.stringify({ openapi: "3.1.0", paths: {} }));
+    };
+    await openText("", { spec: at("/old"), headers: { "x-gate": "open-sesame" } });
+    expect(seen).toEqual(["open-sesame", undefined]);
+  });
+
+  it("does not refer to something at another place by way of its own", async () => {
+    answer = (request, response) => {
+      if (request.url === "/part") return void response.writeHead(302, { location: `${other}/end` }).end();
+      response.writeHead(200).end(JSON.stringify(request.url === "/end" ? { p: {} } : described("part#/p")));
+    };
+    const api = await openText("", { spec: at("/spec") });
+    expect(api.problems.join()).toContain(`it leads to ${other}`);
+    expect(api.tools).toEqual([]);
   });
 });
 

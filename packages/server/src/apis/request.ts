@@ -1,6 +1,8 @@
 import { validateHeaderValue } from "node:http";
 import { isRecord } from "../helpers/index.ts";
-import type { Operation, Parameter, RequestBody } from "./operations.ts";
+import type { RequestBody } from "./bodies.ts";
+import type { Operation } from "./operations.ts";
+import type { Parameter } from "./parameters.ts";
 
 /** A request as it is sent, but without credentials. */
 export interface ApiRequest {
@@ -127,11 +129,22 @@ function queryParts({ name, style, explode, allowReserved, isJson }: Parameter, 
   return members.length === 0 ? [] : [`${own}=${members.flat().join(separator)}`];
 }
 
-/** `name[key]=value`, at any depth. A list repeats its key. */
-function deepParts(name: string, value: unknown, write: (value: unknown) => string): string[] {
-  if (Array.isArray(value)) return value.flatMap((item) => deepParts(name, item, write));
-  if (!isRecord(value)) return value === undefined || value === null ? [] : [`${name}=${write(value)}`];
-  return membersOf(value).flatMap(([key, item]) => deepParts(`${name}[${encode(key)}]`, item, write));
+/**
+ * `name[key]=value`, at any depth. A list repeats its key; with `isNumbered`, and if it holds objects, whose members would
+ * be mixed up, its items have numbers: `name[0][key]`.
+ */
+function deepParts(
+  name: string,
+  value: unknown,
+  write: (value: unknown) => string,
+  isNumbered = false,
+): string[] {
+  if (value === undefined || value === null) return [];
+  if (typeof value !== "object") return [`${name}=${write(value)}`];
+  const isPlainList = Array.isArray(value) && !isNumbered && !value.some((item) => typeof item === "object");
+  return membersOf(value).flatMap(([key, item]) =>
+    deepParts(isPlainList ? name : `${name}[${encode(key)}]`, item, write, isNumbered),
+  );
 }
 
 function headerText({ argument, name, explode, isJson }: Parameter, value: unknown): string {
@@ -169,12 +182,14 @@ async function toBody(
     case "binary":
       return { content: bytesOf(value, argument).bytes, mediaType };
     case "form": {
-      const pairs = membersOf(Object(value)).flatMap(([name, item]) => {
-        const { explode = true } = fields.get(name) ?? {};
-        if (!Array.isArray(item)) return [[name, plain(item)]];
-        return explode ? item.map((one) => [name, plain(one)]) : [[name, item.map(plain).join(",")]];
+      const parts = membersOf(Object(value)).flatMap(([name, item]) => {
+        const { explode = true, isDeep = false } = fields.get(name) ?? {};
+        if (isDeep) return deepParts(encode(name), item, (one) => encode(plain(one)), true);
+        const list = Array.isArray(item) ? item.map(plain) : [plain(item)];
+        const values = explode ? list : [list.join(",")];
+        return values.map((one) => new URLSearchParams([[name, one]]).toString());
       });
-      return { content: new URLSearchParams(pairs).toString(), mediaType };
+      return { content: parts.join("&"), mediaType };
     }
     case "multipart": {
       const data = new FormData();

@@ -17,6 +17,8 @@ interface Converted {
 
 /** Keywords of OpenAPI that JSON Schema does not have. `example` becomes `examples`. */
 const foreign = /^(?:xml|externalDocs|example|discriminator|nullable|x-.*)$/;
+/** Bytes of the JSON of all schemas of one description. They are stored, and sent to those who list the tools. */
+const MOST_BYTES = 64 * 1024 * 1024;
 /** References that may follow each other before a schema is reached. */
 const LONGEST_CHAIN = 50;
 
@@ -30,6 +32,7 @@ export class DocumentSchemas {
   /** The name of each definition by the pointer that leads to it, and the other way round. */
   readonly #names = new Map<string, string>();
   readonly #pointers = new Map<string, string>();
+  #bytesLeft = MOST_BYTES;
 
   constructor(root: Members) {
     this.#root = root;
@@ -79,6 +82,11 @@ export class DocumentSchemas {
     if (left < 0)
       throw new Error(
         `the schema of its arguments is longer than ${longest / 1024} KiB, too long for a model`,
+      );
+    this.#bytesLeft -= longest - left;
+    if (this.#bytesLeft < 0)
+      throw new Error(
+        `the schemas of all operations together are longer than ${MOST_BYTES / 1024 / 1024} MiB, and only the first are offered`,
       );
     if (all.size === 0) return schema;
     const definitions = [...all].sort().map((name) => [name, this.#definition(name, direction).schema]);

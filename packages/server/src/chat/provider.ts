@@ -59,12 +59,12 @@ export async function streamCompletion(
   body: Readonly<Record<string, unknown>>,
   { signal, headers, onPiece, onRetry, retries = 4, backoff = 500 }: StreamOptions,
 ): Promise<void> {
-  const text = bodyText(body);
+  const bytes = bodyBytes(body);
   for (let attempt = 1; ; attempt++) {
     let hasBegun = false;
     try {
       signal.throwIfAborted();
-      await readAnswer(endpoint, { path: "/chat/completions", text, headers, signal }, (piece) => {
+      await readAnswer(endpoint, { path: "/chat/completions", bytes, headers, signal }, (piece) => {
         hasBegun ||= piece.saysSomething || piece.finish !== undefined;
         onPiece(piece);
       });
@@ -81,23 +81,19 @@ export async function streamCompletion(
   }
 }
 
-/** The texts of tools that were sent before. The rack's tools are the same objects in every request. */
-const toolTexts = new WeakMap<object, string>();
+/** Lists of tools as they were sent before. The rack offers the same list in most requests. */
+const sentTools = new WeakMap<object, Buffer>();
 
 /**
- * The body as JSON. Every tool is written once and its text kept: to write 100 tools anew takes 100 µs for each request,
- * to join their texts 17 µs.
+ * The body as JSON in UTF-8. A list of tools is written once and its bytes are kept: to write 100 tools anew takes 100 µs
+ * for each request, and one letter outside of Latin-1 makes it twice as much.
  */
-function bodyText({ tools, ...others }: Readonly<Record<string, unknown>>): string {
+function bodyBytes({ tools, ...others }: Readonly<Record<string, unknown>>): Buffer {
   const text = JSON.stringify(others);
-  if (!Array.isArray(tools)) return text;
-  const texts = tools.map((tool: object) => {
-    const known = toolTexts.get(tool) ?? JSON.stringify(tool);
-    toolTexts.set(tool, known);
-    return known;
-  });
-  const comma = text === "{}" ? "" : ",";
-  return `${text.slice(0, -1)}${comma}"tools":[${texts.join(",")}]}`;
+  if (!Array.isArray(tools)) return Buffer.from(text);
+  const known = sentTools.get(tools) ?? Buffer.from(`"tools":${JSON.stringify(tools)}}`);
+  sentTools.set(tools, known);
+  return Buffer.concat([Buffer.from(text === "{}" ? "{" : `${text.slice(0, -1)},`), known]);
 }
 
 /**
@@ -109,7 +105,8 @@ export async function askProvider(
   { signal, body }: { readonly signal: AbortSignal; readonly body?: object },
 ): Promise<unknown> {
   try {
-    const response = await open(endpoint, { path, text: body && JSON.stringify(body), signal });
+    const bytes = body && Buffer.from(JSON.stringify(body));
+    const response = await open(endpoint, { path, bytes, signal });
     const pieces: string[] = [];
     let size = 0;
     for await (const piece of response) {
@@ -155,7 +152,7 @@ function targetOf({ baseURL }: ModelEndpoint, path: string): Target {
 function headersOf(
   { apiKey, headers }: ModelEndpoint,
   host: string,
-  { text, headers: given }: ModelRequest,
+  { bytes, headers: given }: ModelRequest,
 ): string[] {
   const all = {
     host,
@@ -167,7 +164,7 @@ function headersOf(
     accept: "text/event-stream, application/json",
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
     ...headers,
-    ...(text === undefined ? {} : { "content-length": String(Buffer.byteLength(text)) }),
+    ...(bytes === undefined ? {} : { "content-length": String(bytes.length) }),
   };
   return Object.entries(all).flat();
 }
@@ -194,7 +191,7 @@ interface ModelRequest {
   /** Where to ask, below the base URL. */
   readonly path: string;
   /** The body; not given for a `GET`. */
-  readonly text: string | undefined;
+  readonly bytes: Buffer | undefined;
   readonly headers?: StreamOptions["headers"];
   readonly signal: AbortSignal;
 }
@@ -273,11 +270,11 @@ async function open(endpoint: ModelEndpoint, request: ModelRequest): Promise<Inc
  * token and every request takes several times as long. Redirects are not followed.
  */
 function send(endpoint: ModelEndpoint, asked: ModelRequest, isAgain = false): Promise<IncomingMessage> {
-  const { text, signal } = asked;
+  const { bytes, signal } = asked;
   const { host, ...target } = targetOf(endpoint, asked.path);
   const headers = headersOf(endpoint, host, asked);
   const timeout = endpoint.idleSeconds * 1000;
-  const method = text === undefined ? "GET" : "POST";
+  const method = bytes === undefined ? "GET" : "POST";
   const options = { ...target, method, headers, timeout, ...(isAgain ? { agent: false } : {}) };
   return new Promise((resolve, reject) => {
     const request = target.protocol === "https:" ? requestHttps : requestHttp;
@@ -320,7 +317,7 @@ function send(endpoint: ModelEndpoint, asked: ModelRequest, isAgain = false): Pr
       response = incoming;
       resolve(incoming);
     });
-    outgoing.end(text);
+    outgoing.end(bytes);
   });
 }
 

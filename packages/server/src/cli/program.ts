@@ -270,6 +270,8 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
         "disable",
         "restart",
         "approve",
+        "login",
+        "logout",
       ]),
     )
     .argument(
@@ -282,9 +284,13 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     )
     .option("--key <key>", "add: how it is called here; default: from the address or the file")
     .option("--base-url <url>", "add: where the API is; default: what its description says")
-    .option("--auth <scheme=value...>", "add: a credential by the name of its scheme; secrets by their names")
+    .option(
+      "--auth <scheme=value...>",
+      "add: a credential by the name of its scheme; secrets by their names; a client of OAuth as JSON",
+    )
     .option("--header <name=value...>", "add: a header that every request has")
     .option("--read-only", "add: offer only what reads")
+    .option("--no-open", "login: only print the address of the page")
     .addHelpText("after", apisHelp)
     .action(runs(async () => (await import("./commands/apis.ts")).apis));
 
@@ -298,6 +304,10 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("show", "show everything about a tool")
     .argument("<name>", "its name or an alias")
     .action(runs(async () => (await import("./commands/tools.ts")).show));
+
+  command("types", "print the tools as an interface of TypeScript, for createClient of @toolrack/core/client")
+    .option("--expert <name>", "only the tools of an expert of the running server")
+    .action(runs(async () => (await import("./commands/tools.ts")).types));
 
   command("search", "find tools by words, English or Chinese")
     .argument("<words...>")

@@ -121,11 +121,15 @@ export async function addOthers(cli: Cli, app: App): Promise<() => Promise<void>
     app.registry.register(scheduleTool(open, tellWhen));
   }
   const { startMcpServers } = await import("../rack/index.ts");
-  const servers = await startMcpServers(app, talkingLogger(cli), (keys) =>
+  const servers = await startMcpServers(app, talkingLogger(cli), (started) => {
+    const apis = started.filter(({ transport }) => transport === "api").length;
+    const counts = [amount(started.length - apis, "MCP server"), amount(apis, "API")];
+    const what = counts.filter((count) => !count.startsWith("0 ")).join(" and ");
+    const keys = started.map(({ key }) => key).join(", ");
     cli.talk(
-      `Starting ${amount(keys.length, "MCP server")} for this command: ${keys.join(", ")}. They stay up while a server runs: ${cli.commandLine("serve")}`,
-    ),
-  );
+      `Starting ${what} for this command: ${keys}. They stay up while a server runs: ${cli.commandLine("serve")}`,
+    );
+  });
   return async () => servers?.close();
 }
 

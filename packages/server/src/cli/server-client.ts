@@ -58,6 +58,13 @@ export class ServerClient {
     throw refusal(response.status, await jsonOf(response));
   }
 
+  /** Returns the text of an answer that is not JSON. Throws like `ask`. */
+  async text(path: string): Promise<string> {
+    const response = await this.#fetch(path, "GET", undefined);
+    if (response.ok) return response.text();
+    throw refusal(response.status, await jsonOf(response));
+  }
+
   /** Sends a request that is answered with an event stream. Throws like `ask`. */
   async open(path: string, body: unknown): Promise<Response> {
     const response = await this.#fetch(path, "POST", body, { accept: "text/event-stream" });

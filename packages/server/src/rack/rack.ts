@@ -29,6 +29,7 @@ import {
   ConfigurationError,
   McpServers,
   type McpServersOptions,
+  type McpServerView,
   type OpenApi,
   readMcpFile,
   type ServerEntry,
@@ -247,12 +248,12 @@ export async function openMcpServers(parts: {
 
 /**
  * Starts the MCP servers of a workspace that no server serves, and waits until they are listed or have failed. Undefined
- * when there are none. `tell` is called with their keys before it waits.
+ * when there are none. `tell` is called with them before it waits.
  */
 export async function startMcpServers(
   app: App,
   logger: Logger,
-  tell: (keys: readonly string[]) => void,
+  tell: (started: readonly McpServerView[]) => void,
 ): Promise<McpServers | undefined> {
   const { directory } = app.workspace;
   const own = join(directory, ".toolrack");
@@ -271,7 +272,7 @@ export async function startMcpServers(
     logger,
   });
   const started = servers.list().filter(({ enabled }) => enabled);
-  if (started.length > 0) tell(started.map(({ key }) => key));
+  if (started.length > 0) tell(started);
   await untilListed(servers, app.config.mcp?.listWait)();
   return servers;
 }
@@ -281,7 +282,7 @@ function apiOpener(
   { workspace, config }: Pick<App, "workspace" | "config">,
   secrets: Pick<Secrets, "learn">,
 ): OpenApi {
-  return async ({ spec, baseUrl, auth, headers, isReadOnly, documents }, signal) => {
+  return async ({ spec, baseUrl, auth, headers, isReadOnly, documents, signInAs, tokens }, signal) => {
     // Loaded late: most workspaces have no API.
     const { Api, GraphqlApi } = await import("../apis/index.ts");
     const root = await realPathOf(workspace.directory);
@@ -300,6 +301,8 @@ function apiOpener(
       // The entry's schema has checked which members there are.
       typeof value === "string" ? { kind: "text", value } : ({ kind: "client", ...value } as Credential),
     ]);
+    if (signInAs !== undefined && tokens !== undefined)
+      credentials.push([signInAs, { kind: "person", ...tokens }]);
     const settings = {
       spec:
         spec instanceof URL ? { kind: "address" as const, url: spec } : { kind: "file" as const, path: spec },

@@ -146,6 +146,49 @@ test("a changed operation waits for approval, and a broken description leaves th
   expect(await call(rack, "api_shop_getPet", { id: 7 })).toMatchObject({ status: "completed" });
 });
 
+test("a GraphQL document is a tool, and one that asks for something else waits for approval", async () => {
+  const files = {
+    "apis.json": JSON.stringify({
+      apis: { shop: { spec: "s.graphql", documents: "graphql", baseUrl: base } },
+    }),
+    "s.graphql": "type Query { pet(id: ID!): Pet } type Pet { name: String, owner: String }",
+    "graphql/pet.graphql": "query GetPet($id: ID!) { pet(id: $id) { name } }",
+  };
+  await using rack = await openShop({}, files);
+  await call(rack, "api_shop_GetPet", { id: "7" });
+  expect(JSON.parse(seen[0]?.body ?? "{}")).toMatchObject({
+    operationName: "GetPet",
+    variables: { id: "7" },
+  });
+  const path = join(rack.workspace.directory, "graphql", "pet.graphql");
+  await writeFile(path, "query GetPet($id: ID!) { pet(id: $id) { owner } }");
+  await vi.waitFor(
+    async () => expect(await rack.api("GET", "/api/mcp-servers/shop")).toMatchObject({ quarantined: 1 }),
+    PATIENCE,
+  );
+  expect(await call(rack, "api_shop_GetPet", { id: "7" })).toMatchObject({
+    error: { code: "tool_disabled" },
+  });
+});
+
+test("an entry that is changed where its credentials are hidden keeps them, and shows which secrets it uses", async () => {
+  await using rack = await openShop();
+  const { auth, ...entry } = { spec: "shop.yaml", baseUrl: base, auth: { key: "key-of-the-store" } };
+  await rack.api("POST", "/api/mcp-servers", { key: "kept", entry: { ...entry, auth } });
+  const shown = await rack.api("GET", "/api/mcp-servers/kept");
+  expect(shown.entry.api.auth).toEqual({ key: "[hidden]" });
+  // As the console and `apis.json` write it.
+  const changed = { ...entry, auth: shown.entry.api.auth, readOnly: true };
+  expect(await rack.api("PATCH", "/api/mcp-servers/kept", { entry: changed })).toMatchObject({ status: 200 });
+  await ready(rack, "kept");
+  expect(await call(rack, "api_kept_getPet", { id: 7 })).toMatchObject({ status: "completed" });
+  expect(seen.at(-1)?.headers["x-key"]).toBe("key-of-the-store");
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: this is how an entry refers to a secret.
+  const secret = { ...entry, auth: { key: "${secret:SHOP}" } };
+  const { entry: now } = await rack.api("PATCH", "/api/mcp-servers/kept", { entry: secret });
+  expect(now.api.auth).toEqual(secret.auth);
+});
+
 test("a token that may not use the API's tools neither sees nor calls them", async () => {
   await using rack = await openShop();
   const token = await rack.issue({ tools: ["other_*"] });

@@ -93,6 +93,22 @@ test("a token that a machine was given is shown to nobody", async () => {
   expect(called.result.structured.headers.authorization).toBe("Bearer [redacted]");
 });
 
+test("a description that has the secret of a machine sent elsewhere waits for approval", async () => {
+  const flows = (url: string) => ({ clientCredentials: { tokenUrl: url, scopes: {} } });
+  const described = (url: string) =>
+    spec({
+      components: { securitySchemes: { machine: { type: "oauth2", flows: flows(url) } } },
+      security: [{ machine: [] }],
+    });
+  const auth = { machine: { clientId: "me", clientSecret: "secret-of-the-machine" } };
+  await using rack = await open(described(`${base}/token`), { baseUrl: base, auth });
+  await becomes(rack, { state: "ready" });
+  await writeFile(join(rack.workspace.directory, "api.json"), described(`${base}/slow`));
+  await becomes(rack, { quarantined: 2 });
+  expect(await call(rack, "api_it_a")).toMatchObject({ error: { code: "tool_disabled" } });
+  expect(slow).toHaveLength(0);
+});
+
 test("a cancelled call ends its request", async () => {
   await using rack = await open(spec(), { baseUrl: base });
   await becomes(rack, { state: "ready" });

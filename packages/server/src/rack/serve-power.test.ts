@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { type Serving, serve } from "./serve.ts";
 
@@ -71,6 +71,39 @@ describe("a token without an admin grant", () => {
   const marker = () => at("started.txt");
   const entry = () => ({
     mcpServers: { evil: { command: "sh", args: ["-c", `touch ${marker()}`] } },
+  });
+
+  it("gives itself no operation of an API by writing the description, what it refers to, or the documents", async () => {
+    const { port } = local.address() as AddressInfo; // A listening server at an address has a port.
+    const entry = { baseUrl: `http://127.0.0.1:${port}`, headers: { "X-Key": "key-of-the-shop" } };
+    const named = { $ref: "parts.yaml#/a" };
+    await workspace.write("shop.json", JSON.stringify({ openapi: "3.1.0", paths: { "/a": { get: named } } }));
+    await workspace.write("parts.yaml", "a: { operationId: a }");
+    await workspace.write("api/deep.yaml", "openapi: 3.1.0\npaths: {}");
+    await workspace.write("asked/a.graphql", "query A { a }");
+    await workspace.write("api/schema.graphql", "type Query { a: String }");
+    const apis = {
+      shop: { spec: "shop.json", ...entry },
+      deep: { spec: "api/deep.yaml", ...entry },
+      asked: { spec: "api/schema.graphql", documents: "asked", ...entry },
+    };
+    for (const [key, one] of Object.entries(apis)) await ask("/api/mcp-servers", { key, entry: one });
+    await vi.waitFor(async () => {
+      const { body } = await ask("/api/mcp-servers");
+      expect(body.items.map(({ state }: { state: string }) => state)).toEqual(["ready", "ready", "ready"]);
+    });
+    const paths = [
+      "shop.json",
+      "parts.yaml",
+      "api/deep.yaml",
+      "api/other.yaml",
+      "asked/b.graphql",
+      "api/schema.graphql",
+    ];
+    for (const path of paths) {
+      const { body } = await call("internal_file_write", { path, content: "openapi: 3.1.0" });
+      expect([path, body.result.error?.code]).toEqual([path, "permission_denied"]);
+    }
   });
 
   it("has no command started by writing mcp.json, by any way to the tool", async () => {

@@ -121,17 +121,22 @@ export const settings = {
     },
     add: ["Add MCP servers or APIs", "添加 MCP 服务或 API"],
     addAbout: [
-      "Paste what the server's documentation or another client has.",
-      "粘贴服务文档或其他客户端中的配置。",
+      "Paste what the server's documentation or another client has, or the address of an API's description.",
+      "粘贴服务文档或其他客户端中的配置，或 API 描述的地址。",
     ],
     addCount: [
       "Add the server | Add {count} server | Add {count} servers",
       "添加服务 | 添加 {count} 个服务 | 添加 {count} 个服务",
     ],
     json: [
-      "JSON with mcpServers, servers, apis, or one entry",
-      "包含 mcpServers、servers、apis 或单个条目的 JSON",
+      "An address, or JSON with mcpServers, servers, apis, or one entry",
+      "地址，或包含 mcpServers、servers、apis 或单个条目的 JSON",
     ],
+    kind: ["What is at the address", "该地址是什么"],
+    kinds: {
+      api: ["API description", "API 描述"],
+      server: ["MCP server", "MCP 服务"],
+    },
     found: ["Servers in it", "其中的服务"],
     isThere: ["has this name already", "已有同名服务"],
     noServersInIt: [
@@ -191,6 +196,8 @@ export const settings = {
     problemTitle: ["Its entry is not valid as it is written now", "它现在的条目无效"],
     incomplete: ["Not read to the end", "未读完"],
     incompleteTitle: ["Not everything that it lists is here", "它列出的内容没有全部读取"],
+    lacking: ["Something is missing", "有缺失"],
+    lackingTitle: ["Not all of it can be used yet", "还不能全部使用"],
     incompleteAbout: ["What was read can be used.", "已读取的部分可以使用。"],
     mendInFile: [
       "Correct the entry in the workspace's {file}. It is taken up as soon as the file is saved.",
@@ -229,6 +236,8 @@ export const settings = {
       "What models are shown instead. Empty fields leave what the server says.",
       "改为向模型显示的内容；留空则使用服务自己的。",
     ],
+    tryOut: ["Try out", "试用"],
+    tryOutNamed: ["Try out {name}", "试用 {name}"],
     openTool: ["Open {name}", "打开 {name}"],
     instructions: ["What clients are told about it", "告诉客户端的说明"],
     wordsOf: {

@@ -119,3 +119,22 @@ it("says what is wrong with anything else", async () => {
   expect(await readPasted('{ "name": "x" }')).toMatchObject({ problem: "no-servers" });
   expect(await readPasted("[1]")).toMatchObject({ problem: "no-servers" });
 });
+
+it.each([
+  ["https://shop.com/openapi.json", { spec: "https://shop.com/openapi.json" }, "shop"],
+  ["http://127.0.0.1:8080/v3/api-docs", { spec: "http://127.0.0.1:8080/v3/api-docs" }, "api"],
+  ["https://mcp.notes.com/mcp", { url: "https://mcp.notes.com/mcp" }, "notes"],
+  ["https://docs.io/sse?team=1", { url: "https://docs.io/sse?team=1" }, "docs"],
+])(
+  "takes an address alone for that of an API, or of a server where it looks like one: %s",
+  async (text, entry, key) => {
+    const read = await readPasted(` ${text}\n`);
+    expect(read).toEqual({
+      ok: true,
+      servers: [{ key, entry }],
+      isNameless: true,
+      skipped: [],
+      address: text,
+    });
+  },
+);

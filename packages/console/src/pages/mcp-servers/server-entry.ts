@@ -10,16 +10,29 @@ export type Pasted =
       readonly isNameless: boolean;
       /** Keys whose values are not server entries. */
       readonly skipped: readonly string[];
+      /** An address alone was pasted. The entry takes it for that of an API's description, or of an MCP server. */
+      readonly address?: string;
     }
   | { readonly ok: false; readonly problem: "empty" | "not-json" | "no-servers"; readonly message: string };
 
 /**
  * Reads servers from documentation or from the file of another client: `mcpServers`, `servers` (VS Code), `mcp`
- * (opencode), `context_servers` (Zed), `apis` (our own `apis.json`), bare entries or one entry. Everything under such a name counts as a server.
+ * (opencode), `context_servers` (Zed), `apis` (our own `apis.json`), bare entries, one entry, or an address alone. Everything
+ * under such a name counts as a server.
  */
 export async function readPasted(text: string): Promise<Pasted> {
   const bare = withoutFences(text);
   if (bare === "") return { ok: false, problem: "empty", message: "" };
+  if (/^https?:\/\/[^\s"']+$/.test(bare)) {
+    const entry = entryAt(bare, /\/(?:mcp|sse)\b[^.]*$/.test(bare) ? "server" : "api");
+    return {
+      ok: true,
+      servers: [{ key: nameFor(entry), entry }],
+      isNameless: true,
+      skipped: [],
+      address: bare,
+    };
+  }
   const found = entriesOf(await mendJson(bare)) ?? entriesOf(await mendJson(`{${bare}}`));
   if (found !== undefined) return { ok: true, ...found };
   const read = parseJson(bare);
@@ -30,6 +43,13 @@ export async function readPasted(text: string): Promise<Pasted> {
 export function pasteProblem({ problem, message }: Extract<Pasted, { ok: false }>): string {
   if (problem === "empty") return "";
   return problem === "not-json" ? t("form.notJson", { problem: message }) : t("mcpServers.noServersInIt");
+}
+
+/** What an address leads to. */
+export type AddressKind = "api" | "server";
+
+export function entryAt(address: string, kind: AddressKind): Entry {
+  return kind === "api" ? { spec: address } : { url: address };
 }
 
 type Found = Omit<Extract<Pasted, { ok: true }>, "ok">;
@@ -59,9 +79,10 @@ function nameFor({ command, args, url: address, spec, toolrack }: Entry): string
   const url = address ?? spec;
   if (typeof url === "string") {
     const host = /^\w+:\/\/([^/:?#]+)/.exec(url)?.[1] ?? "";
-    return clean(
-      host.split(".").findLast((part) => !/^(com|org|net|io|dev|ai|app|www|mcp|api|\d+)$/.test(part)) ?? "",
-    );
+    const word = host
+      .split(".")
+      .findLast((part) => !/^(com|org|net|io|dev|ai|app|www|mcp|api|\d+)$/.test(part));
+    return clean(word ?? (spec === undefined ? "" : "api"));
   }
   const installed = isRecord(toolrack) ? toolrack.install : undefined;
   const all = installed === undefined ? [command, ...(Array.isArray(args) ? args : [])] : [installed];

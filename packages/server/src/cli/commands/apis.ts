@@ -8,7 +8,7 @@ import type { McpServerView } from "../../mcp/connect/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { askServer } from "../server-client.ts";
-import { oneLine } from "../text.ts";
+import { amount, oneLine } from "../text.ts";
 import { findWorkspace } from "../workspace.ts";
 import { listServers, mcpServers, pairs } from "./mcp-servers.ts";
 
@@ -21,7 +21,9 @@ export type ApiAction =
   | "enable"
   | "disable"
   | "restart"
-  | "approve";
+  | "approve"
+  | "login"
+  | "logout";
 
 export interface ApiOptions {
   readonly key?: string;
@@ -29,6 +31,8 @@ export interface ApiOptions {
   readonly auth?: readonly string[];
   readonly header?: readonly string[];
   readonly readOnly?: boolean;
+  /** Whether login opens the page in a browser. Default true. */
+  readonly open?: boolean;
 }
 
 /** `toolrack apis`: the HTTP APIs whose operations are tools. `check` needs no server; all else asks the running one. */
@@ -41,7 +45,7 @@ export async function apis(
 ): Promise<void> {
   if (action === "list") return listServers(cli, ({ transport }) => transport === "api", noApis(cli));
   if (action === "check") return check(cli, what);
-  if (action !== "add") return mcpServers(cli, action, what, rest, {});
+  if (action !== "add") return mcpServers(cli, action, what, rest, { open: options.open !== false }, "API");
   if (what === undefined)
     throw usageError(`Which one? ${cli.commandLine("apis add URL")}, or a file of the workspace.`);
   return add(cli, what, options);
@@ -59,7 +63,7 @@ async function add(cli: Cli, spec: string, options: ApiOptions): Promise<void> {
   const entry = {
     spec,
     ...(baseUrl !== undefined && { baseUrl }),
-    ...(auth.length > 0 && { auth: pairs(auth, "--auth") }),
+    ...(auth.length > 0 && { auth: credentialsIn(auth) }),
     ...(header.length > 0 && { headers: pairs(header, "--header") }),
     ...(readOnly === true && { readOnly }),
   };
@@ -73,13 +77,28 @@ async function add(cli: Cli, spec: string, options: ApiOptions): Promise<void> {
     throw new CliError(`Nothing was added. ${api.reason}`, { code: "mcp_server_invalid" });
   }
   cli.answer({ api }, () => {
-    const { serverInfo, tools, refused, problem } = api;
+    const { serverInfo, tools, refused, problem, reason } = api;
     const name = serverInfo === undefined ? key : `${serverInfo.name} (${serverInfo.version})`;
-    cli.talk(`${key}: ${tools} tools of ${oneLine(name)}, named api_${key}_….`);
-    if (refused.length > 0)
-      cli.talk(`${refused.length} operations are left out. See why: ${cli.commandLine(`apis show ${key}`)}`);
-    if (problem !== undefined) cli.talk(oneLine(problem));
+    cli.talk(`${key}: ${amount(tools, "tool")} of ${oneLine(name)}, named api_${key}_….`);
+    if (refused.length > 0) {
+      const show = cli.commandLine(`apis show ${key}`);
+      cli.talk(`Left out: ${amount(refused.length, "operation")}. See why: ${show}`);
+    }
+    for (const said of [problem, reason]) if (said !== undefined) cli.talk(oneLine(said));
   });
+}
+
+/** Credentials by the names of their schemes. A client of OAuth is given as JSON. */
+function credentialsIn(words: readonly string[]): Record<string, unknown> {
+  const given = Object.entries(pairs(words, "--auth")).map(([name, value]) => {
+    if (!value.startsWith("{")) return [name, value];
+    try {
+      return [name, JSON.parse(value)];
+    } catch (thrown) {
+      throw usageError(`--auth ${name} begins like JSON, but is none: ${reasonOf(thrown)}`);
+    }
+  });
+  return Object.fromEntries(given);
 }
 
 /** A key from the address or the name of the file, such as `petstore` for `https://petstore.example.com/openapi.json`. */
@@ -115,7 +134,10 @@ async function check(cli: Cli, what: string | undefined): Promise<void> {
       credentials = [],
     } of found) {
       if (problem !== undefined) cli.print(`${oneLine(name)}: ${oneLine(problem)}`);
-      else cli.print(`${oneLine(name)}: ${tools.length} operations (${version}), ${skipped.length} left out`);
+      else {
+        const found = amount(tools.length, "operation");
+        cli.print(`${oneLine(name)}: ${found} (${version}), ${skipped.length} left out`);
+      }
       for (const one of skipped) cli.print(`  ${oneLine(one.name)} is left out: ${oneLine(one.reason)}`);
       for (const text of problems) cli.print(`  ${oneLine(text)}`);
       if (credentials.length > 0) cli.print(`  It needs credentials: ${credentials.join(", ")}`);

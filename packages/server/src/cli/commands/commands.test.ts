@@ -55,6 +55,13 @@ describe("list and search", { timeout: 180_000 }, () => {
     expect(code).toBe(0);
   });
 
+  it("prints the tools as types", async () => {
+    const { code, stdout } = await toolrack(["types"]);
+    expect(stdout).toMatch(/^export interface Rack \{\n.*\n {2}echo\(/s);
+    expect(code).toBe(0);
+    expect((await json(["types"])).types).toBe(stdout);
+  });
+
   it("filters by category and tag, and has a machine form", async () => {
     const { tools, failures } = await json(["list", "--category", "text"]);
     expect(tools).toEqual([

@@ -41,10 +41,13 @@ export async function mcpServers(
   key: string | undefined,
   rest: readonly string[],
   options: McpServersOptions,
+  /** What it is called in sentences. */
+  noun: "MCP server" | "API" = "MCP server",
 ): Promise<void> {
   const extra = action === "list" ? key : rest[MOST_WORDS[action] ?? 0];
+  const command = noun === "API" ? "apis" : "mcp-servers";
   if (extra !== undefined) {
-    throw usageError(`mcp-servers ${action} does not know what to do with "${extra}". Leave it out.`);
+    throw usageError(`${command} ${action} does not know what to do with "${extra}". Leave it out.`);
   }
   if (action === "list") {
     const none = `There are no MCP servers. Write them into mcp.json, or: ${cli.commandLine("mcp-servers add KEY")} -- COMMAND`;
@@ -52,7 +55,7 @@ export async function mcpServers(
   }
   if (key === undefined) {
     const wanted = action === "import" ? "FILE" : "KEY";
-    throw usageError(`Which one? ${cli.commandLine(`mcp-servers ${action} ${wanted}`)}`);
+    throw usageError(`Which one? ${cli.commandLine(`${command} ${action} ${wanted}`)}`);
   }
   switch (action) {
     case "show":
@@ -60,7 +63,7 @@ export async function mcpServers(
     case "add":
       return printState(cli, await add(cli, key, toEntry(rest, options)));
     case "remove":
-      return remove(cli, key);
+      return remove(cli, key, noun);
     case "enable":
     case "disable":
       return printState(
@@ -68,9 +71,9 @@ export async function mcpServers(
         await ask<McpServerView>(cli, key, "", "PATCH", { enabled: action === "enable" }),
       );
     case "restart":
-      return restart(cli, key);
+      return restart(cli, key, noun, command);
     case "approve":
-      return approve(cli, key, rest[0], rest[1]);
+      return approve(cli, key, noun, rest[0], rest[1]);
     case "login":
       return login(cli, key, options.open !== false);
     case "logout":
@@ -203,8 +206,9 @@ function printChanges(
   cli.print(`\nTo approve exactly this: ${cli.commandLine(`mcp-servers approve ${words}`)}`);
 }
 
-function signInOf({ signIn, state }: McpServerView): string | undefined {
-  if (signIn === undefined || (!signIn.signedIn && state !== "needs-auth")) return undefined;
+function signInOf({ signIn, state, transport }: McpServerView): string | undefined {
+  const isAsked = state === "needs-auth" || transport === "api";
+  if (signIn === undefined || (!signIn.signedIn && !isAsked)) return undefined;
   if (signIn.signedIn) return "signed in";
   return signIn.pending ? "waits for somebody to finish it" : (signIn.problem ?? "nobody has signed in");
 }
@@ -256,23 +260,23 @@ function printState(cli: Cli, server: McpServerView): void {
   if (server.state === "failed") cli.exitCode = exitCodes.failure;
 }
 
-async function restart(cli: Cli, key: string): Promise<void> {
+async function restart(cli: Cli, key: string, noun: string, command: string): Promise<void> {
   const server = await ask<McpServerView>(cli, key, "/restart", "POST");
   if (server.state !== "disabled") return printState(cli, server);
-  const enable = cli.commandLine(`mcp-servers enable ${shellQuote(key)}`);
+  const enable = cli.commandLine(`${command} enable ${shellQuote(key)}`);
   throw new CliError(
-    `The MCP server "${key}" is switched off, so nothing was started. Switch it on: ${enable}`,
+    `The ${noun} "${key}" is switched off, so nothing was started. Switch it on: ${enable}`,
     { code: "mcp_server_disabled" },
   );
 }
 
-async function remove(cli: Cli, key: string): Promise<void> {
+async function remove(cli: Cli, key: string, noun: string): Promise<void> {
   await ask(cli, key, "", "DELETE");
-  cli.answer({ key }, () => cli.talk(`The MCP server "${key}" is removed.`));
+  cli.answer({ key }, () => cli.talk(`The ${noun} "${key}" is removed.`));
 }
 
 /** With the hash that `show` prints, only the definition that the person has seen is approved. */
-async function approve(cli: Cli, key: string, name?: string, hash?: string): Promise<void> {
+async function approve(cli: Cli, key: string, noun: string, name?: string, hash?: string): Promise<void> {
   // The instructions of the server have an empty name, which fits into no path.
   if (name === "" && hash === undefined)
     throw usageError("The instructions of a server are approved with their hash, which show prints.");
@@ -282,9 +286,8 @@ async function approve(cli: Cli, key: string, name?: string, hash?: string): Pro
   const answer = await ask<McpToolView | { items: McpToolView[] }>(cli, key, path, "POST", body);
   const tools = "items" in answer ? answer.items : [answer];
   cli.answer({ tools }, () => {
-    if (name === "") cli.talk(`The instructions of the MCP server "${oneLine(key)}" are approved.`);
-    else if (tools.length === 0)
-      cli.talk(`The MCP server "${oneLine(key)}" is approved as its entry is now.`);
+    if (name === "") cli.talk(`The instructions of the ${noun} "${oneLine(key)}" are approved.`);
+    else if (tools.length === 0) cli.talk(`The ${noun} "${oneLine(key)}" is approved as its entry is now.`);
     else cli.talk(`Approved as they are now: ${tools.map((tool) => oneLine(tool.name)).join(", ")}`);
   });
 }

@@ -1,6 +1,13 @@
-import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import {
+  compileSchema,
+  declarationsOf,
+  type JsonSchemaObject,
+  type ToolInfo,
+  toDefinition,
+} from "@toolrack/core";
 import { definitionTokens } from "@toolrack/core/internal";
 import { setCommand } from "../../access/index.ts";
+import { isHelperTool } from "../../calls/index.ts";
 import type { FileReport } from "../../files/index.ts";
 import { asRecord, isRecord } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
@@ -60,6 +67,22 @@ async function listed(
   return withAllTools(cli, async ({ registry, report: { files } }) => {
     return { tools: registry.getAll().map(toolSummary).sort(ownFirst), files };
   });
+}
+
+/** `toolrack types`: the tools as an interface of TypeScript, for `createClient` of `@toolrack/core/client`. */
+export async function types(cli: Cli, { expert }: { readonly expert?: string }): Promise<void> {
+  const server = expert === undefined ? await ServerClient.findIfAny(cli) : await ServerClient.find(cli);
+  const query = expert === undefined ? "" : `?expert=${encodeURIComponent(expert)}`;
+  const text = await (server === undefined
+    ? withAllTools(cli, async ({ registry }) => declarationsOf(ownTools(registry).map(toDefinition)))
+    : server.text(`/api/types${query}`));
+  cli.answer({ types: text }, () => cli.print(text.trimEnd()));
+}
+
+/** The enabled tools that lists show, by name. */
+function ownTools(registry: App["registry"]): ToolInfo[] {
+  const tools = registry.list().filter(({ name }) => !isHelperTool(name));
+  return tools.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
 /** `toolrack search`: the tools that fit the words, best first. */

@@ -113,7 +113,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
       "Begins to sign in at a server that asks for it",
       {
         description:
-          "A person opens `url` and signs in there. The page sends them back to `/oauth/callback/{key}` of this server, under the address that this request was sent to; then the server is started anew. Where `toolrack.oauth.signIn` of the entry is `token`, any token that may use a tool of the server signs in for itself; otherwise it takes an admin's.",
+          "A person opens `url` and signs in there. The page sends them back to `/oauth/callback/{key}` of this server, under the address that this request was sent to; then the server is started anew. Where `signIn` of the entry's `toolrack.oauth`, or of the client in the `auth` of an API, is `token`, any token that may use a tool of the server signs in for itself; otherwise it takes an admin's.",
         params,
         answer: ["Where to sign in.", s.object({ url: s.text(), expiresAt: s.moment() })],
         errors: ["mcp_server_not_found", "mcp_server_invalid", "mcp_sign_in_failed"],

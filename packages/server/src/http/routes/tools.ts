@@ -1,11 +1,21 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type ToolInfo, toDefinition } from "@toolrack/core";
-import { definitionTokens, safeJson } from "@toolrack/core/internal";
+import { declarationSteps, definitionTokens, safeJson } from "@toolrack/core/internal";
 import { parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
 import { ToolLists, toolSources } from "../tool-lists.ts";
-import { expertQuery, HttpError, type Reach, type Route, reachOf, routesFor, s } from "../wire/index.ts";
+import {
+  expertQuery,
+  HttpError,
+  type Reach,
+  Reply,
+  type Route,
+  reachOf,
+  routesFor,
+  s,
+} from "../wire/index.ts";
 
 const name = s.text({
   minLength: 1,
@@ -91,6 +101,17 @@ export function toolRoutes(services: HttpServices): Route[] {
         };
       },
     }),
+    route("GET /api/types", "getTypes", "The tools as an interface of TypeScript", {
+      description:
+        "Declares `Rack`, with a method for each tool that the token may see, for `createClient<Rack>` of `@toolrack/core/client`. Disabled tools are left out.",
+      query: { expert: expertQuery },
+      answer: ["The text of a module.", s.text(), typescript],
+      errors: ["expert_not_found"],
+      async handle({ query: { expert }, grant }) {
+        const { tools } = await lists.of(grant, reachOf(grant, skills.experts, expert), {});
+        return new Reply(await typesOf(tools), { contentType: typescript });
+      },
+    }),
     route("GET /api/tools/{name}", "getTool", "One tool with its schemas", {
       params: { name },
       answer: ["The tool.", s.ref("Tool")],
@@ -168,6 +189,21 @@ export function toolRoutes(services: HttpServices): Route[] {
       },
     }),
   ];
+}
+
+const typescript = "text/plain; charset=utf-8";
+/** Milliseconds for which tools are declared before other requests get their turn. */
+const SLICE_MS = 5;
+
+async function typesOf(tools: readonly ToolInfo[]): Promise<string> {
+  const steps = declarationSteps(tools.filter(({ disabled }) => !disabled).map(toDefinition));
+  for (let since = performance.now(); ; ) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    if (performance.now() - since < SLICE_MS) continue;
+    await nextTurn();
+    since = performance.now();
+  }
 }
 
 function nameIn(wanted: string): string {

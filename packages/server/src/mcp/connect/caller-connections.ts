@@ -12,7 +12,7 @@ import {
   type ServerLimits,
   signsInByToken,
 } from "./config/entry.ts";
-import { UpstreamError } from "./failures.ts";
+import { type Named, nameOf, UpstreamError } from "./failures.ts";
 import { limitsOf, Timer } from "./limits.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
@@ -98,10 +98,10 @@ export class CallerConnections {
 
   /** Calls a tool over the connection of the call's caller. Rejects like `Upstream.call`. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-    const { key, originOf } = this.#options;
+    const { originOf } = this.#options;
     const origin = originOf === undefined ? operatorOrigin : originOf(context.callId);
     if (origin !== undefined) return this.use(origin, (upstream) => upstream.call(tool, context));
-    const text = `The MCP server "${key}" keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
+    const text = `The ${nameOf(this.#options)} keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
     return Promise.reject(new UpstreamError("unavailable", text));
   }
 
@@ -148,8 +148,8 @@ export class CallerConnections {
     const { owner, connection } = origin;
     const values = await this.#valuesOf(origin);
     const signIn = signInOf(owner);
-    if (signsInByToken(entry) && !(await signIn?.isSignedIn())) throw notSignedIn(key);
-    if (this.#isClosed) throw new UpstreamError("unavailable", `The MCP server "${key}" was stopped.`);
+    if (signsInByToken(entry) && !(await signIn?.isSignedIn())) throw notSignedIn({ key, entry });
+    if (this.#isClosed) throw new UpstreamError("unavailable", `The ${nameOf(this.#options)} was stopped.`);
     const isPerSession = isolationOf(entry) === "session";
     // A caller without any session has one connection for its token.
     const session = isPerSession ? origin.sessionID || connection?.id : undefined;
@@ -181,7 +181,7 @@ export class CallerConnections {
 
   /** The values that the entry takes from the caller: headers of its request, or else secrets stored for its token. */
   async #valuesOf({ owner, headers }: Origin): Promise<ReadonlyMap<string, string>> {
-    const { key, secrets } = this.#options;
+    const { secrets } = this.#options;
     const values = new Map<string, string>();
     for (const name of this.#names) {
       const header = headers?.[callerHeader(name).toLowerCase()];
@@ -195,7 +195,7 @@ export class CallerConnections {
       if (problem !== undefined) {
         const command = `toolrack secrets set ${name} --token ${shellQuote(owner)}`;
         const remedy = `Send it as the header ${callerHeader(name)} of the request, or have the operator store it for this token: ${command}`;
-        const text = `The MCP server "${key}" acts with the credentials of each caller, and ${problem}. ${remedy}`;
+        const text = `The ${nameOf(this.#options)} acts with the credentials of each caller, and ${problem}. ${remedy}`;
         throw new UpstreamError("unavailable", text);
       }
       values.set(name, value ?? "");
@@ -210,14 +210,13 @@ export class CallerConnections {
     const mostOfOne = isAdmin ? most : Math.ceil(most / 2);
     const own = [...this.#seats.values()].filter((seat) => seat.owner === owner).length;
     if (this.#seats.size < most && own < mostOfOne) return;
-    const { key } = this.#options;
     const whose =
       this.#seats.size >= most
         ? `has ${this.#seats.size} connections for its callers`
         : `has ${own} of its ${most} connections for this token`;
     throw new UpstreamError(
       "busy",
-      `The MCP server "${key}" ${whose}, which is as many as may be. One ends with its session, or ${Math.ceil(rest / 1000)} s after its last call: call again then. The operator can raise toolrack.limits.connections of its entry.`,
+      `The ${nameOf(this.#options)} ${whose}, which is as many as may be. One ends with its session, or ${Math.ceil(rest / 1000)} s after its last call: call again then. The operator can raise toolrack.limits.connections of its entry.`,
     );
   }
 
@@ -261,10 +260,10 @@ export function callerHeader(name: string): string {
   return header.replace(/\b[a-z]/g, (letter) => letter.toUpperCase());
 }
 
-function notSignedIn(key: string): UpstreamError {
-  const path = `/api/mcp-servers/${encodeURIComponent(key)}/login`;
+function notSignedIn(upstream: Named): UpstreamError {
+  const path = `/api/mcp-servers/${encodeURIComponent(upstream.key)}/login`;
   return new UpstreamError(
     "unavailable",
-    `The MCP server "${key}" acts with the sign-in of each caller, and nobody has signed in there with this token. Send POST ${path} with this token, and open the url that it answers with.`,
+    `The ${nameOf(upstream)} acts with the sign-in of each caller, and nobody has signed in there with this token. Send POST ${path} with this token, and open the url that it answers with.`,
   );
 }

@@ -91,6 +91,11 @@ export function commandFor(action: string, ...words: readonly string[]): string 
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
 }
 
+/** What is said where an API needs the sign-in of a person, and there is none. */
+export function notSignedIn(key: string): string {
+  return `Nobody has signed in at the API "${key}". Sign in: toolrack apis login ${shellQuote(key)}, or on its page in the console.`;
+}
+
 /** An upstream: its key, and its entry as far as that says what it is. */
 export interface Named {
   readonly key: string;

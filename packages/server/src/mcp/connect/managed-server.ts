@@ -22,7 +22,13 @@ import { RegisteredTools } from "./catalogue/registered-tools.ts";
 import { isOffered, quarantined, switchedOff, toTool } from "./catalogue/tool.ts";
 import { type PinningPolicy, ToolPins } from "./catalogue/tool-approvals.ts";
 import type { WantedServer } from "./config/configured-servers.ts";
-import { fingerprintOf, isolationOf, isPersonal, type ServerLimits } from "./config/entry.ts";
+import {
+  fingerprintOf,
+  isListedByCaller,
+  isolationOf,
+  isPersonal,
+  type ServerLimits,
+} from "./config/entry.ts";
 import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
 import { commandFor, nameOf } from "./failures.ts";
 import { McpOfferings, type OfferingRequest } from "./offerings.ts";
@@ -201,8 +207,9 @@ export class ManagedServer {
     if (problem !== undefined && this.isUnlisted) this.upstream.standBy(`${LISTED_LATER} ${problem}`);
   }
 
+  /** Whether callers act with their own credentials, and the lists can be read only with those. */
   get #isPersonal(): boolean {
-    return this.wanted.invalid === undefined && isPersonal(this.wanted.entry);
+    return this.wanted.invalid === undefined && isListedByCaller(this.wanted.entry);
   }
 
   /** Listed items that cannot be used. */
@@ -253,7 +260,10 @@ export class ManagedServer {
   async refresh(): Promise<void> {
     await this.pins.refresh(() => approvedParts(this.upstream.catalogue));
     this.apply();
-    const changed = await this.signIns.follow(this.upstream.state === "needs-auth");
+    // An API waits for a sign-in without being in a state of its own for that.
+    const isApi = this.wanted.entry.api !== undefined;
+    const isAwaited = isApi && this.signIns.of("")?.view.signedIn === false;
+    const changed = await this.signIns.follow(isAwaited || this.upstream.state === "needs-auth");
     for (const owner of changed) void this.signInChanged(owner);
   }
 
@@ -354,7 +364,8 @@ export class ManagedServer {
 
   /** Where the entry is, for error messages. */
   get #place(): string {
-    return this.wanted.place === "file" ? "mcp.json" : "mcp_servers";
+    const { place, entry } = this.wanted;
+    return place === "store" ? "mcp_servers" : entry.api === undefined ? "mcp.json" : "apis.json";
   }
 
   /** Undefined when the store cannot be read: the server then starts without its stored catalogue and verdict. */
@@ -373,7 +384,11 @@ export class ManagedServer {
     const { mask, onChange, secrets } = this.#context;
     const { surroundings } = this.#secrets;
     const entry = wanted.invalid === undefined ? wanted.entry : undefined;
-    return new ServerSignIns({ key, entry, place: this.#place, surroundings, mask, onChange }, secrets);
+    const described = () => this.upstream.catalogue.signIn;
+    return new ServerSignIns(
+      { key, entry, described, place: this.#place, surroundings, mask, onChange },
+      secrets,
+    );
   }
 
   #makeShared(row: StoredMcpServer | undefined): Upstream {
@@ -388,7 +403,7 @@ export class ManagedServer {
       ...this.#commonOptions(() => made),
       entry: isolationOf(entry) === "shared" ? entry : { ...entry, toolrack: { ...entry.toolrack, limits } },
       surroundings: this.#secrets.surroundings,
-      signIn: this.#isPersonal ? undefined : this.signIns.of(""),
+      signIn: isPersonal(entry) ? undefined : this.signIns.of(""),
       // The stored catalogue is checked again, because an older version of the rack may have written it.
       catalogue:
         kept?.fingerprint === fingerprintOf(entry) ? { ...kept, ...checkCatalogue(kept) } : undefined,

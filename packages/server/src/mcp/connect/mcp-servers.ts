@@ -368,10 +368,13 @@ export class McpServers {
     return this.tools(key).filter((tool) => approved.has(tool.name));
   }
 
-  /** Files that the servers' processes run or read when they start. */
+  /** Files that the servers' processes run or read when they start, and those that describe APIs. */
   usedFiles(): string[] {
     const { directory } = this.#options;
-    return [...this.#servers.values()].flatMap(({ wanted: { entry } }) => filesOfServer(entry, directory));
+    return [...this.#servers.values()].flatMap(({ wanted: { entry }, upstream: { catalogue } }) => [
+      ...filesOfServer(entry, directory),
+      ...(catalogue.files ?? []),
+    ]);
   }
 
   /** Ends all servers. Resolves when nothing of them is left. */

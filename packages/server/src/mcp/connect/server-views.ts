@@ -6,7 +6,7 @@ import { hashOfPin, pinOf, type ToolPin } from "./catalogue/tool-approvals.ts";
 import { type UncheckedItem, uncheckedIn } from "./catalogue/usable-schema.ts";
 import { isLocal, type ServerEntry } from "./config/entry.ts";
 import { shownEntry } from "./config/secret-values.ts";
-import { commandFor } from "./failures.ts";
+import { commandFor, notSignedIn } from "./failures.ts";
 import type { ManagedServer } from "./managed-server.ts";
 import type { SignIn, SignInView } from "./sign-in/sign-in.ts";
 import { canSignIn } from "./sign-in/stored-sign-in.ts";
@@ -40,7 +40,7 @@ export interface McpServerView extends UpstreamStatus {
   readonly refused: readonly RefusedItem[];
   /** Only for a server that keeps its callers apart: how many connections they have. */
   readonly connections?: number | undefined;
-  /** Only for a server at an address whose entry has no credentials. */
+  /** Only for a server at an address whose entry has no credentials, and for an API whose entry asks for a sign-in. */
   readonly signIn?: SignInView | undefined;
 }
 
@@ -81,8 +81,11 @@ export function viewOf(server: ManagedServer, owner: string): McpServerView {
   const { key, wanted, upstream, pins, connections } = server;
   const { catalogue, status } = upstream;
   const problem = wanted.problem ?? catalogue.cut?.join(" ");
+  const signIn = server.signIns.of(owner)?.view;
+  const isAwaited = wanted.entry.api !== undefined && status.state === "ready" && signIn?.signedIn === false;
   return {
     ...status,
+    reason: status.reason ?? (isAwaited ? notSignedIn(key) : undefined),
     key,
     place: wanted.place,
     enabled: wanted.isEnabled,
@@ -98,7 +101,7 @@ export function viewOf(server: ManagedServer, owner: string): McpServerView {
     resources: catalogue.resources.length + catalogue.templates.length,
     refused: server.refused,
     connections: connections?.size,
-    signIn: server.signIns.of(owner)?.view,
+    signIn,
   };
 }
 
@@ -199,7 +202,8 @@ export function requireSignIn(server: ManagedServer, owner: string): SignIn {
 
 function whyNobody(entry: ServerEntry): string {
   if (isLocal(entry)) return "it is a process, which takes its credentials from its environment";
-  if (entry.api !== undefined) return "it is an API, whose entry has its credentials";
+  if (entry.api !== undefined)
+    return 'it is an API whose entry names no client for that. Give its auth one, by the name of the scheme: { "clientId": … }';
   const canHaveBoth = canSignIn({ ...entry, toolrack: { ...entry.toolrack, oauth: {} } });
   const other = canHaveBoth ? ', or give it "toolrack": { "oauth": {} } if the server wants both' : "";
   return `its entry sends credentials of its own, in a header or in its url. Take them out of the entry first${other}`;

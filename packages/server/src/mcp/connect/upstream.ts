@@ -18,7 +18,7 @@ import {
   type UpstreamTool,
 } from "./catalogue/catalogue.ts";
 import { fingerprintOf, isLocal, type ServerEntry, type ServerLimits } from "./config/entry.ts";
-import { resolveEntry, type Surroundings } from "./config/resolve-entry.ts";
+import { type ApiTokens, resolveEntry, type Surroundings } from "./config/resolve-entry.ts";
 import { credentialsIn } from "./config/secret-values.ts";
 import {
   absence,
@@ -26,6 +26,7 @@ import {
   loss,
   missingScope,
   nameOf,
+  notSignedIn,
   type Outlook,
   RackCircle,
   refuseCircle,
@@ -548,13 +549,19 @@ export class Upstream {
     refuseCircle(problemOfOwnEntry(this.entry, directory, address));
     // The values must be masked before the server can send anything.
     maskValues(credentialsIn(entry, this.entry));
-    const credentials = await signIn?.headers();
+    // Where a person signs in at an API is known once its description is read; its calls ask for tokens themselves.
+    const credentials = this.entry.api === undefined ? await signIn?.headers() : undefined;
     this.#sent = credentials;
     // Imported late: a workspace without upstream servers never loads the client.
     const { connectUpstream } = await import("./protocol/handshake.ts");
     return connectUpstream({
       server: key,
-      entry: entry.kind === "address" ? { ...entry, headers: { ...entry.headers, ...credentials } } : entry,
+      entry:
+        entry.kind === "address"
+          ? { ...entry, headers: { ...entry.headers, ...credentials } }
+          : entry.kind === "api"
+            ? { ...entry, tokens: tokensOf(key, signIn) }
+            : entry,
       prior,
       protocol: this.entry.toolrack?.protocol,
       fingerprint: fingerprintOf(this.entry),
@@ -587,16 +594,25 @@ export class Upstream {
     await unlessAborted(reading, signal);
     const catalogue = await reading;
     await unlessAborted(session.subscriptions.watch(this.#watched), signal);
-    if (signal.aborted || session.isClosed) {
-      throw new UpstreamError("unavailable", "It ended before it was ready.");
-    }
+    const requireOpen = () => {
+      if (signal.aborted || session.isClosed)
+        throw new UpstreamError("unavailable", "It ended before it was ready.");
+    };
+    requireOpen();
     this.#take(catalogue, lists);
+    const { signIn } = this.#options;
+    const isApi = this.entry.api !== undefined;
+    if (isApi && signIn !== undefined) {
+      // The calls of an API ask for tokens themselves. Here it is only found out whether there are any.
+      await signIn.isSignedIn().catch(() => false);
+      requireOpen();
+    }
     // Open requests finish over the former session.
     if (this.#session !== undefined) this.#retire(this.#session);
     this.#session = session;
     this.#wasAccepted = true;
     this.#readyAt = Date.now();
-    const { renewAt } = this.#options.signIn ?? {};
+    const renewAt = isApi ? undefined : signIn?.renewAt;
     this.#renewalTimer.clear();
     if (renewAt !== undefined) this.#renewAfter(Math.max(renewAt - Date.now(), SHORTEST_RENEWAL));
     this.#remember(session.verdict);
@@ -757,4 +773,17 @@ export class Upstream {
       this.#options.onState();
     });
   }
+}
+
+/** The tokens of whoever has signed in at an API, for its calls. */
+function tokensOf(key: string, signIn: SignIn | undefined): ApiTokens {
+  return {
+    async token() {
+      const { Authorization: sent } = (await signIn?.headers()) ?? {};
+      if (sent === undefined) throw new Error(notSignedIn(key));
+      return sent.replace(/^Bearer /, "");
+    },
+    // Of several calls that were refused at the same time, the first marks the token, and all wait for the next one.
+    refuse: (token) => signIn?.markRefused({ Authorization: `Bearer ${token}` }) || signIn?.canRenew === true,
+  };
 }

@@ -77,12 +77,12 @@ const DELAY = 5;
  */
 const LONGEST_HELD_BACK = 25;
 /** With this many rows in the journal, they are written without waiting for LONGEST_HELD_BACK. */
-const MOST_HELD_BACK = 200;
+const MOST_HELD_BACK = LARGEST_BATCH;
 /**
- * From this many rows in one turn of the event loop on, one transaction costs less than the journal and a
- * later transaction.
+ * From this many rows in one turn of the event loop on, the journal is left out. Fewer of them are written there first, and
+ * share a transaction with others: in batches of 32 a row takes 9 µs, 4 of them for the commit, in batches of 480 it takes 6.
  */
-const WORTH_A_TRANSACTION = 16;
+const WORTH_A_TRANSACTION = LARGEST_BATCH;
 const RETRY_DELAYS = [50, 200, 1_000, 4_000];
 /** Milliseconds between attempts to write rows that are safe in the journal and that the database refused. */
 const REFUSED_DELAY = 1_000;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../calls/index.ts";
-import { asRecord, isRecord } from "../../../helpers/index.ts";
-import { problemsKey, skippedKey } from "../protocol/api.ts";
+import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
+import { type DescribedSignIn, filesKey, problemsKey, signInKey, skippedKey } from "../protocol/api.ts";
 import type { Message } from "../protocol/messages.ts";
 import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
 import { type ListName, lists } from "../protocol/subscriptions.ts";
@@ -39,6 +39,10 @@ export interface Catalogue extends Lists<UpstreamTool>, Pick<ServerProfile, "ser
   readonly refused?: readonly RefusedItem[];
   /** Which lists were not read completely, and why. */
   readonly cut?: readonly string[] | undefined;
+  /** If it is an API at which a person signs in: what its description says about that. */
+  readonly signIn?: DescribedSignIn | undefined;
+  /** If it is an API: the files of its description. */
+  readonly files?: readonly string[];
   /** If the server is a rack: its id and the ids of the racks behind it. */
   readonly racks?: readonly string[];
   /** When the lists were read, in milliseconds since the epoch. */
@@ -114,6 +118,8 @@ export async function readCatalogue(
   const { capabilities, serverInfo, instructions } = session.profile;
   const cut: string[] = [];
   const skipped: RefusedItem[] = [];
+  let signIn: DescribedSignIn | undefined;
+  let files: readonly string[] | undefined;
   let racks: readonly string[] = [];
   const list = async (kind: ListName, method: string, member: string, meta?: Message) => {
     const items: Message[] = [];
@@ -124,6 +130,8 @@ export async function readCatalogue(
       // Our own side wrote these, so that they can be relied on.
       if (session.verdict.transport !== "api") return;
       skipped.push(...readSkipped(_meta[skippedKey]));
+      signIn = _meta[signInKey] as DescribedSignIn | undefined; // As `ApiTransport` wrote it.
+      files = _meta[filesKey] as readonly string[] | undefined; // The same.
       if (Array.isArray(_meta[problemsKey]))
         cut.push(..._meta[problemsKey].map((text) => cleanText(String(text))));
     });
@@ -148,7 +156,7 @@ export async function readCatalogue(
   const checked = checkCatalogue({ tools, prompts, resources, templates });
   // Cut generously here, so that nothing huge is stored; `instructionsAsTool` cuts what is used.
   const begin = instructions?.slice(0, 4 * LONGEST_INSTRUCTIONS);
-  const known = { serverInfo, instructions: begin, racks, at: Date.now() };
+  const known = { serverInfo, instructions: begin, racks, at: Date.now(), ...defined({ signIn, files }) };
   const refused = [...(checked.refused ?? []), ...skipped];
   return { ...checked, refused, ...known, cut: cut.length === 0 ? undefined : cut.sort() };
 }

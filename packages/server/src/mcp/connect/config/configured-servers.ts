@@ -5,6 +5,7 @@ import { problemOfKey } from "../../../config/index.ts";
 import { asRecord, isRecord, parseJsonc, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError, type StoredMcpServer } from "../../../store/index.ts";
 import { commandFor } from "../failures.ts";
+import { fromApiForm } from "./api-entry.ts";
 import { readServerEntry, type ServerEntry } from "./entry.ts";
 import { keepHidden } from "./secret-values.ts";
 
@@ -240,7 +241,9 @@ function broken(
 /** Checks a new entry. Throws `McpServerError` when it is invalid. `before`: the server whose entry it replaces. */
 export async function checkedEntry(given: unknown, before?: WantedServer): Promise<ServerEntry> {
   try {
-    return await readServerEntry(keepHidden(given, before?.invalid?.given ?? before?.entry));
+    // Both in one form, so that the hidden values are found.
+    const kept = fromApiForm(before?.invalid?.given ?? before?.entry);
+    return await readServerEntry(keepHidden(fromApiForm(given), kept));
   } catch (thrown) {
     throw new McpServerError("mcp_server_invalid", `The entry is not valid. ${reasonOf(thrown)}`);
   }

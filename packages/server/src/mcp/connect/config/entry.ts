@@ -1,8 +1,9 @@
 import { compileSchema, type InferInput, type SchemaIssue } from "@toolrack/core";
 import { hashValue, nearestNames } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../../../calls/index.ts";
-import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
+import { defined } from "../../../helpers/index.ts";
 import { legacyVersions, modernVersion } from "../../wire/index.ts";
+import { api, beginsWith, checkApi, fromApiForm, personAuthOf, refuseIf } from "./api-entry.ts";
 
 const text = { type: "string" } as const;
 const filled = { type: "string", minLength: 1 } as const;
@@ -74,35 +75,6 @@ const oauth = {
   },
 } as const;
 
-/** An HTTP API in place of a server: its description, and how it is reached. */
-const api = {
-  type: "object",
-  additionalProperties: false,
-  required: ["spec"],
-  properties: {
-    spec: filled, // The OpenAPI description: a file of the workspace, or an address.
-    baseUrl: filled, // The address of the API. Default: what the description says.
-    // Credentials by the names of the description's security schemes: a key, a token, `user:password`, or a client.
-    auth: {
-      type: "object",
-      additionalProperties: {
-        anyOf: [
-          filled,
-          {
-            type: "object",
-            additionalProperties: false,
-            required: ["clientId", "clientSecret"],
-            properties: { clientId: filled, clientSecret: filled, tokenUrl: filled, scope: filled },
-          },
-        ],
-      },
-    },
-    documents: filled, // The folder with the documents of a GraphQL API, of which `spec` is the schema.
-    readOnly: flag, // Only operations that read (GET and HEAD) are offered.
-    approve: texts, // Operations that wait for a person's consent. Default: all that do more than read.
-  },
-} as const;
-
 /** An entry in the forms that many programs write. Unknown keys belong to other programs and are ignored. */
 const writtenEntry = {
   type: "object",
@@ -150,7 +122,6 @@ type WrittenEntry = InferInput<typeof writtenEntry>;
 export type ToolChoices = InferInput<typeof toolChoices>;
 export type ServerLimits = InferInput<typeof limits>;
 export type OAuthEntry = InferInput<typeof oauth>;
-export type ApiEntry = InferInput<typeof api>;
 
 type OtherForms = "type" | "env" | "headers" | "disabled" | "serverUrl" | "httpUrl" | "disabledTools";
 
@@ -178,30 +149,6 @@ export async function readServerEntry(given: unknown): Promise<ServerEntry> {
   return entry;
 }
 
-/** Keys of an entry of `apis.json` that belong to `api`, and those that are choices about its tools. */
-const apiKeys = Object.keys(api.properties);
-const choiceKeys = ["include", "exclude", "rename"];
-
-/** An entry of `apis.json` in the form of all entries. Any other entry is returned as it is. */
-function fromApiForm(given: unknown): unknown {
-  if (!isRecord(given) || given.spec === undefined) return given;
-  const pick = (keys: readonly string[]) =>
-    Object.fromEntries(Object.entries(given).filter(([key]) => keys.includes(key)));
-  const rest = Object.entries(given).filter(([key]) => !apiKeys.includes(key) && !choiceKeys.includes(key));
-  const { toolrack = {}, ...others } = Object.fromEntries(rest);
-  // Unlike mcp.json, no other program writes this form, so an unknown key is a mistake.
-  const known = [...apiKeys, ...choiceKeys, "headers", "timeout", "enabled", "disabled", "toolrack"];
-  for (const key of Object.keys(given)) {
-    const [meant] = nearestNames(key, known, 1);
-    const hint = meant === undefined ? `Its keys: ${known.join(", ")}.` : `Did you mean "${meant}"?`;
-    refuseIf(!known.includes(key), `${key}: An API has no such key. ${hint}`);
-  }
-  if (!isRecord(toolrack)) return { ...others, api: pick(apiKeys), toolrack };
-  const settings = toolrack;
-  const tools = { ...asRecord(settings.tools), ...pick(choiceKeys) };
-  return { ...others, api: pick(apiKeys), toolrack: { ...settings, tools } };
-}
-
 /** Paths that may hold secrets. Errors about them name only the type of the value. */
 const secretPath = /^(?:$|args|env|headers|url|serverUrl|httpUrl|api\.auth|toolrack\.oauth)/;
 
@@ -223,18 +170,6 @@ export function isLocal({ url, type, api }: ServerEntry): boolean {
   return url === undefined && api === undefined && (type === undefined || type === "stdio");
 }
 
-function refuseIf(isWrong: boolean, problem: string): void {
-  if (isWrong) throw new Error(problem);
-}
-
-/**
- * Whether the text begins with the protocol. Also true without a text, and for a text that begins with a
- * variable, which is checked when it is used.
- */
-function beginsWith(protocol: RegExp, text = "${"): boolean {
-  return text.trimStart().startsWith("${") || protocol.test(text);
-}
-
 function checkReach({ command, url, type, api, toolrack }: ServerEntry, given: unknown): void {
   const starts = command !== undefined || toolrack?.install !== undefined;
   const isRemote = url !== undefined;
@@ -242,12 +177,7 @@ function checkReach({ command, url, type, api, toolrack }: ServerEntry, given: u
     const isOnly = !starts && !isRemote && type === undefined && toolrack?.protocol === undefined;
     refuseIf(!isOnly, "It has a spec, which makes it an API. Take out what starts or reaches an MCP server.");
     refuseIf(toolrack?.oauth !== undefined, "toolrack.oauth is for MCP servers. Write the API's auth.");
-    refuseIf(
-      !beginsWith(/^\s*https?:\/\//i, api.baseUrl),
-      "baseUrl: It must begin with http:// or https://.",
-    );
-    const isWhole = api.baseUrl?.includes("${") === true || URL.canParse(api.baseUrl ?? "http://a");
-    refuseIf(!isWhole, "baseUrl: It is no whole address, such as https://api.example.com/v1.");
+    checkApi(api);
     return;
   }
   refuseIf(
@@ -321,13 +251,19 @@ export function callerNames({ env, headers }: ServerEntry): readonly string[] {
 }
 
 /** Whether each token signs in for itself. */
-export function signsInByToken({ toolrack }: ServerEntry): boolean {
-  return toolrack?.oauth?.signIn === "token";
+export function signsInByToken(entry: ServerEntry): boolean {
+  const { signIn } = personAuthOf(entry)?.client ?? entry.toolrack?.oauth ?? {};
+  return signIn === "token";
 }
 
 /** Whether each caller acts with credentials of its own: its values, or its own sign-in. */
 export function isPersonal(entry: ServerEntry): boolean {
   return signsInByToken(entry) || callerNames(entry).length > 0;
+}
+
+/** Whether its lists can be read only with the credentials of a caller. The description of an API needs no sign-in. */
+export function isListedByCaller(entry: ServerEntry): boolean {
+  return callerNames(entry).length > 0 || (entry.api === undefined && signsInByToken(entry));
 }
 
 /** Which calls share a connection. */
@@ -343,8 +279,8 @@ function checkCallers(entry: ServerEntry): void {
     "{{caller:NAME}} may stand in the values of env and headers, and nowhere else.",
   );
   refuseIf(
-    oauth !== undefined && callerNames(entry).length > 0,
-    "{{caller:NAME}} and toolrack.oauth do not go together: a caller sends credentials, or signs in.",
+    (oauth ?? personAuthOf(entry)) !== undefined && callerNames(entry).length > 0,
+    "{{caller:NAME}} and a sign-in by OAuth do not go together: a caller sends credentials, or signs in.",
   );
   const wrong = callerNames(entry).find((name) => !callerName.test(name));
   refuseIf(

@@ -5,6 +5,7 @@ import { parseEnv } from "node:util";
 import { reasonOf } from "../../../helpers/index.ts";
 import { ConfigurationError } from "../failures.ts";
 import { inheritedBeside } from "../process/environment.ts";
+import { personAuthOf } from "./api-entry.ts";
 import { callerForm, isLocal, type ServerEntry } from "./entry.ts";
 
 type Texts = Readonly<Record<string, string>>;
@@ -34,12 +35,24 @@ export type ResolvedEntry = {
   | ({ readonly kind: "api" } & ResolvedApi)
 );
 
+/** Gives the tokens of the person who has signed in at an API. */
+export interface ApiTokens {
+  /** Rejects when nobody has signed in. */
+  token(): Promise<string>;
+  /** To be called when the API refused the token. Returns whether another may be got without a person. */
+  refuse(token: string): boolean;
+}
+
 /** An API that is ready to be called. */
 export interface ResolvedApi {
   /** An absolute path, or an address. */
   readonly spec: string | URL;
   readonly baseUrl: string | undefined;
   readonly auth: Readonly<Record<string, string | Texts>>;
+  /** The name of the scheme for which a person signs in. It is not in `auth`. */
+  readonly signInAs: string | undefined;
+  /** The tokens of the person who has signed in. */
+  readonly tokens?: ApiTokens | undefined;
   /** Names in lower case. */
   readonly headers: Texts;
   readonly isReadOnly: boolean;
@@ -65,7 +78,9 @@ export async function resolveEntry(
   if (entry.api !== undefined) {
     const { spec, baseUrl, auth = {}, readOnly = false, documents } = entry.api;
     const place = await one(spec, "spec");
-    const filled = Object.entries(auth).map(async ([name, value]) => {
+    const { scheme: signInAs } = personAuthOf(entry) ?? {};
+    const others = Object.entries(auth).filter(([name]) => name !== signInAs);
+    const filled = others.map(async ([name, value]) => {
       const given = typeof value === "string" ? one(value, `auth.${name}`) : record(value, `auth.${name}`);
       return [name, await given] as const;
     });
@@ -76,6 +91,7 @@ export async function resolveEntry(
       spec: /^https?:\/\//i.test(place) ? new URL(place) : resolve(directory, place),
       baseUrl: baseUrl === undefined ? undefined : await one(baseUrl, "baseUrl"),
       auth: Object.fromEntries(await Promise.all(filled)),
+      signInAs,
       headers: Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
       isReadOnly: readOnly,
       documents: documents === undefined ? undefined : resolve(directory, await one(documents, "documents")),

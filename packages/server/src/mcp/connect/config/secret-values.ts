@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { isSecretName, redact } from "@toolrack/core/internal";
 import { defined, isRecord } from "../../../helpers/index.ts";
 import { isBasic, isNetwork } from "../process/environment.ts";
+import { personAuthOf } from "./api-entry.ts";
 import type { ServerEntry } from "./entry.ts";
 import type { ResolvedEntry } from "./resolve-entry.ts";
 
@@ -18,14 +19,31 @@ export function shownEntry(entry: unknown): object {
   const { args, env, headers, toolrack, api } = entry;
   const parts = { args: Array.isArray(args) ? shownArguments(args) : hidden(args), env: hidden(env) };
   const oauth = isRecord(toolrack) ? { toolrack: { ...toolrack, ...shownOAuth(toolrack.oauth) } } : {};
-  const auth = isRecord(api) ? { api: { ...api, ...defined({ auth: hidden(api.auth) }) } } : {};
-  const shown = { ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth, ...auth };
-  return redact(shown) as object; // `redact` returns a copy of the same shape.
+  const shown = { ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth };
+  if (!isRecord(api) || api.auth === undefined) return redact(shown) as object; // A copy of the same shape.
+  // `redact` would take all of `auth` for a secret, because of its name.
+  const { auth, ...others } = api;
+  const redacted = redact({ ...shown, api: others }) as Readonly<Record<string, object>>; // As above.
+  return { ...redacted, api: { ...redacted.api, auth: shownAuth(auth) } };
 }
 
 function shownOAuth(oauth: unknown): object {
   if (!isRecord(oauth)) return defined({ oauth: hidden(oauth) });
   return { oauth: { ...oauth, ...defined({ clientSecret: hidden(oauth.clientSecret) }) } };
+}
+
+/** What is no secret of a client with which a person or the rack signs in at an API. */
+const plainMembers = ["grant", "clientId", "authorizationUrl", "tokenUrl", "scope", "signIn"];
+
+function shownAuth(auth: unknown): unknown {
+  if (!isRecord(auth)) return hidden(auth);
+  const shown = Object.entries(auth).map(([name, one]) => {
+    const plain = isRecord(one) ? Object.entries(one).filter(([key]) => plainMembers.includes(key)) : [];
+    const all = hidden(one);
+    const known = redact(Object.fromEntries(plain)) as object; // As above.
+    return [name, isRecord(all) ? { ...all, ...known } : all];
+  });
+  return Object.fromEntries(shown);
 }
 
 function shownArguments(args: readonly unknown[]): unknown[] {
@@ -130,7 +148,7 @@ const settings = [
  * The values of an entry that may be credentials, written in plain text or taken from a variable. They are masked
  * everywhere. Plain settings are not among them: masking the word `production` would spoil every result with that word.
  */
-export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry): string[] {
+export function credentialsIn(resolved: ResolvedEntry, { toolrack, api }: ServerEntry): string[] {
   const found = new Set<string>();
   const add = (name: string, value: string) => addCredentials(name, value, found);
   if (resolved.kind === "process") {
@@ -153,7 +171,7 @@ export function credentialsIn(resolved: ResolvedEntry, { toolrack }: ServerEntry
     for (const [name, value] of Object.entries(headers)) if (!plainHeader.test(name)) add(name, value);
     for (const [name, value] of url.searchParams) if (isSecretParameter(name)) found.add(value);
   }
-  const { clientSecret = "${" } = toolrack?.oauth ?? {};
+  const { clientSecret = "${" } = toolrack?.oauth ?? personAuthOf({ api })?.client ?? {};
   if (!clientSecret.includes("${")) found.add(clientSecret);
   return [...found].filter((value) => value.length >= SHORTEST);
 }

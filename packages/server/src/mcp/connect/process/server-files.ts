@@ -72,6 +72,17 @@ export function filesOfServer(entry: ServerEntry, directory: string): string[] {
     if (!isInside(folder, directory)) used.add(folder);
   };
   if (cwd !== undefined) addFolder(at);
+  if (entry.api !== undefined) {
+    const { spec, documents } = entry.api;
+    if (!/^https?:/i.test(spec)) {
+      const path = resolve(directory, expandFolder(spec));
+      used.add(path);
+      // A description may refer to other files of its folder.
+      addFolder(dirname(path));
+    }
+    if (documents !== undefined) addFolder(resolve(directory, expandFolder(documents)));
+    return [...used];
+  }
   const scripts: string[] = [];
   for (const path of words.map((word) => resolve(at, expandFolder(word)))) {
     const found = statOf(path);

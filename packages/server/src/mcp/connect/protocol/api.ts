@@ -24,18 +24,35 @@ export interface ApiPeer {
   readonly skipped: readonly { readonly name: string; readonly reason: string }[];
   /** The names of the credentials that its entry lacks. */
   readonly missingCredentials: readonly string[];
+  /** Where a person signs in. Undefined when its entry asks for no such sign-in. */
+  readonly signIn: DescribedSignIn | undefined;
   /** Rejects when the request cannot be written or sent; an error of the API is a result. */
   call(name: string, args: Message, signal: AbortSignal): Promise<object>;
   /** Ends the connections that it keeps. */
   close(): void;
 }
 
+/** What the description of an API says about the sign-in of a person. */
+export interface DescribedSignIn {
+  /** The origin that is given the tokens. */
+  readonly server: string;
+  readonly authorizationUrl?: string | undefined;
+  readonly tokenUrl?: string | undefined;
+  /** The scopes that its operations need, separated by spaces. */
+  readonly scope?: string | undefined;
+}
+
 /** Reads the description of an API. Rejects with an `Error` whose message says what is wrong with it. */
 export type OpenApi = (api: ResolvedApi, signal: AbortSignal) => Promise<ApiPeer>;
 
-/** The members of an answer's `_meta` that tell what cannot be offered, and what is wrong. */
+/**
+ * The members of an answer's `_meta` that tell what cannot be offered, what is wrong, where a person signs in, and from which
+ * files the description was read.
+ */
 export const skippedKey = "toolrack/skipped";
 export const problemsKey = "toolrack/problems";
+export const signInKey = "toolrack/sign-in";
+export const filesKey = "toolrack/files";
 
 /**
  * Speaks for an API as if it were an MCP server, so that everything that holds for upstream servers holds for APIs: states,
@@ -109,8 +126,13 @@ export class ApiTransport implements Transport {
       case "tools/list": {
         if (!this.#isFresh && this.#current.files.length === 0) await this.#reopen();
         this.#isFresh = false;
-        const { tools, skipped } = this.#current;
-        const _meta = { [skippedKey]: skipped, [problemsKey]: problemsOf(this.#current) };
+        const { tools, skipped, signIn, files } = this.#current;
+        const _meta = {
+          [skippedKey]: skipped,
+          [problemsKey]: problemsOf(this.#current),
+          [signInKey]: signIn,
+          [filesKey]: files,
+        };
         return { result: { tools, _meta } };
       }
       case "tools/call":

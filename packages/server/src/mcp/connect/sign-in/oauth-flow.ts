@@ -18,6 +18,7 @@ import {
   type StoredOAuthTokens,
   selectClientAuthMethod,
   selectResourceURL,
+  startAuthorization,
 } from "@modelcontextprotocol/client";
 import { createAddressRules } from "../../../access/index.ts";
 import { plainHost } from "../../../helpers/index.ts";
@@ -61,8 +62,20 @@ interface BeginOptions {
 
 /** Finds the authorization server, registers the rack there if needed, and makes the address of the sign-in page. */
 export async function beginSignIn(target: SignInTarget, options: BeginOptions): Promise<BegunSignIn> {
+  const { wanted, redirectUrl } = options;
+  const findings = await (target.endpoints === undefined
+    ? discover(target, options)
+    : described(target, options));
+  const { page } = findings;
+  if (page === undefined || !isSafePage(page)) {
+    throw new Error("The authorization server names no page to sign in at that begins with https://.");
+  }
+  return { page, target, redirectUrl, client: usedClient(target, findings), findings, wanted };
+}
+
+async function discover(target: SignInTarget, options: BeginOptions): Promise<Findings> {
   const { url, settings } = target;
-  const { wanted, granted, redirectUrl } = options;
+  const { wanted, granted } = options;
   const findings: Findings = {};
   const provider = signInProvider(target, options, findings);
   const fetchFn = oauthFetchFor(url, settings.issuer);
@@ -70,11 +83,32 @@ export async function beginSignIn(target: SignInTarget, options: BeginOptions): 
   const base = settings.scope ?? asked;
   const scope = wanted === undefined ? base : joinScopes(base, granted, wanted);
   await auth(provider, { serverUrl: url, forceReauthorization: true, fetchFn, scope, resourceMetadataUrl });
-  const { page } = findings;
-  if (page === undefined || !isSafePage(page)) {
-    throw new Error("The authorization server names no page to sign in at that begins with https://.");
-  }
-  return { page, target, redirectUrl, client: usedClient(target, findings), findings, wanted };
+  return findings;
+}
+
+/** For an API: its entry names the client, and its entry or description the addresses, so nothing has to be found out. */
+async function described(
+  { settings, endpoints }: SignInTarget,
+  { redirectUrl, state }: BeginOptions,
+): Promise<Findings> {
+  const client = configuredClient(settings);
+  if (client === undefined || endpoints === undefined) throw new Error("The API's entry names no client.");
+  const { authorizationUrl, tokenUrl } = endpoints;
+  // Nobody says who the issuer is, so that the name which some authorization servers send back is not compared.
+  const metadata = {
+    authorization_endpoint: authorizationUrl,
+    token_endpoint: tokenUrl,
+    response_types_supported: ["code"],
+  } as unknown as OAuthMetadata; // Its only other required member is the issuer.
+  const begun = await startAuthorization(tokenUrl, {
+    metadata,
+    clientInformation: client,
+    redirectUrl,
+    state,
+    ...(settings.scope !== undefined && { scope: settings.scope }),
+  });
+  const discovery = { authorizationServerUrl: tokenUrl, authorizationServerMetadata: metadata };
+  return { page: begun.authorizationUrl, verifier: begun.codeVerifier, discovery, client };
 }
 
 /** Exchanges the code from the callback for tokens. */
@@ -228,7 +262,7 @@ export function oauthFetchFor(server: URL, issuer: string | undefined): Fetch {
     const isForeign = !named.includes(hostname);
     if (isForeign && !(await isPrivate(server.hostname)) && (await isPrivate(hostname))) {
       throw new Error(
-        `${server.host} names ${origin} for signing in, which is in a private network, so it was not asked. If that is right, name it as toolrack.oauth.issuer in the entry.`,
+        `${server.host} names ${origin} for signing in, which is in a private network, so it was not asked. If that is right, name it in the entry: as toolrack.oauth.issuer, or as tokenUrl in the auth of an API.`,
       );
     }
     const limit = AbortSignal.timeout(REQUEST_TIMEOUT);

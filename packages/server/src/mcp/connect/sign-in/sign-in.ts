@@ -3,15 +3,19 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
 import { asRecord, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError } from "../../../store/index.ts";
+import { personAuthOf } from "../config/api-entry.ts";
 import type { OAuthEntry, ServerEntry } from "../config/entry.ts";
 import { expandAll, resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
 import { ConfigurationError, commandFor, sentence, UpstreamError } from "../failures.ts";
+import type { DescribedSignIn } from "../protocol/api.ts";
 import type { BegunSignIn } from "./oauth-flow.ts";
 import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from "./stored-sign-in.ts";
 
 export interface SignInOptions {
   readonly key: string;
   readonly entry: ServerEntry;
+  /** Returns what the description of an API says about its sign-in. Undefined while it has not been read. */
+  readonly described: () => DescribedSignIn | undefined;
   /** Where the entry is, for error messages. */
   readonly place: string;
   readonly surroundings: Surroundings;
@@ -92,14 +96,18 @@ export class SignIn {
 
   /** The headers for every request to the server; empty when nobody has signed in. Renews the tokens if needed. */
   async headers(): Promise<Readonly<Record<string, string>>> {
-    const target = await this.#target();
-    if (this.#kept === undefined) this.#take(await this.#read(target));
+    if (this.#isElsewhere()) this.#take(undefined);
     let kept = this.#kept;
-    if (this.#isStale()) {
-      this.#renewing ??= this.#renew(target).finally(() => {
-        this.#renewing = undefined;
-      });
-      kept = await this.#renewing;
+    if (kept === undefined || this.#isStale()) {
+      const target = await this.#target();
+      if (this.#kept === undefined) this.#take(await this.#read(target));
+      kept = this.#kept;
+      if (this.#isStale()) {
+        this.#renewing ??= this.#renew(target).finally(() => {
+          this.#renewing = undefined;
+        });
+        kept = await this.#renewing;
+      }
     }
     return kept === undefined ? {} : { Authorization: `Bearer ${kept.tokens.access_token}` };
   }
@@ -114,7 +122,12 @@ export class SignIn {
     if (sent?.Authorization !== undefined && sent.Authorization !== `Bearer ${tokens.access_token}`)
       return true;
     this.#refused = tokens.access_token;
-    return tokens.refresh_token !== undefined || this.#isMachine;
+    return this.canRenew;
+  }
+
+  /** Whether other tokens may be got without a person. */
+  get canRenew(): boolean {
+    return this.#kept?.tokens.refresh_token !== undefined || this.#isMachine;
   }
 
   /** To be called when the server asks for a scope that was not granted. Returns advice for the person. */
@@ -234,6 +247,7 @@ export class SignIn {
   async #target(): Promise<SignInTarget> {
     const { key, entry, place, surroundings } = this.#options;
     const where = `${place}: ${key}`;
+    if (entry.api !== undefined) return this.#targetOfApi(where);
     const resolved = await resolveEntry(entry, where, surroundings);
     if (resolved.kind !== "address") throw new ConfigurationError(`${where} has no url to sign in at.`);
     const given = entry.toolrack?.oauth ?? {};
@@ -245,6 +259,30 @@ export class SignIn {
       );
     }
     return { url: resolved.url, headers: resolved.headers, settings, clientName: CLIENT_NAME };
+  }
+
+  async #targetOfApi(where: string): Promise<SignInTarget> {
+    const { entry, surroundings, described } = this.#options;
+    const { scheme = "", client } = personAuthOf(entry) ?? {};
+    const found = described();
+    if (client === undefined || found === undefined)
+      throw new ConfigurationError(`${where}: Where to sign in is known once its description has been read.`);
+    const own: Partial<typeof client> = await expandAll(client, `${where}.auth.${scheme}`, surroundings);
+    const { authorizationUrl = found.authorizationUrl, tokenUrl = found.tokenUrl, scope = found.scope } = own;
+    if (authorizationUrl === undefined || tokenUrl === undefined)
+      throw new ConfigurationError(
+        `${where}: The description does not say where a person signs in for "${scheme}". Write authorizationUrl and tokenUrl into its auth.`,
+      );
+    const { clientId, clientSecret } = own;
+    const settings = { clientId, clientSecret, scope, issuer: own.tokenUrl };
+    const endpoints = { authorizationUrl, tokenUrl };
+    return { url: new URL(found.server), headers: {}, settings, clientName: CLIENT_NAME, endpoints };
+  }
+
+  /** Whether the description of the API leads to another origin than when the person signed in. */
+  #isElsewhere(): boolean {
+    const { server } = this.#options.described() ?? {};
+    return this.#kept !== undefined && server !== undefined && new URL(server).href !== this.#kept.server;
   }
 
   #isStale(): boolean {
@@ -343,10 +381,11 @@ export class SignIn {
   #take(kept: KeptSignIn | undefined): void {
     this.#kept = kept;
     this.#refused = undefined;
-    const { expiresAt, tokens: { refresh_token, expires_in: seconds = 0 } = {} } = kept ?? {};
-    const canRenew = refresh_token !== undefined || this.#isMachine;
+    const { expiresAt, tokens: { expires_in: seconds = 0 } = {} } = kept ?? {};
     this.renewAt =
-      expiresAt === undefined || !canRenew ? undefined : expiresAt - Math.min(MARGIN, (seconds * 1000) / 5);
+      expiresAt === undefined || !this.canRenew
+        ? undefined
+        : expiresAt - Math.min(MARGIN, (seconds * 1000) / 5);
   }
 
   /** Runs a step of the sign-in. Turns its failure into an `McpServerError` with secrets masked. */

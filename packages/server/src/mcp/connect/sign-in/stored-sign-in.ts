@@ -7,12 +7,13 @@ import type {
 import { isSecretName } from "@toolrack/core/internal";
 import { SecretError, type Secrets } from "../../../access/index.ts";
 import { tokenSecretName } from "../../../store/index.ts";
+import { personAuthOf } from "../config/api-entry.ts";
 import { isLocal, type OAuthEntry, type ServerEntry } from "../config/entry.ts";
 import { isSecretParameter } from "../config/secret-values.ts";
 
 /** A stored sign-in: the rack's client at the authorization server, and its tokens. */
 export interface KeptSignIn {
-  /** The address of the MCP server. If the entry names another address later, the tokens are not sent there. */
+  /** The address of the MCP server, or the origin of the API. If the entry names another address later, the tokens are not sent there. */
   readonly server: string;
   /** The client that the tokens belong to. Undefined when it is the client that the entry names. */
   readonly client?: StoredOAuthClientInformation | undefined;
@@ -139,7 +140,8 @@ export function canSignIn(entry: ServerEntry): boolean {
   // one.
   const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(url);
   const sendsAuthorization = isNamed || Object.keys(headers).some((name) => /^authorization$/i.test(name));
-  if (isLocal(entry) || entry.api !== undefined || sendsAuthorization) return false;
+  if (entry.api !== undefined) return personAuthOf(entry) !== undefined;
+  if (isLocal(entry) || sendsAuthorization) return false;
   return toolrack?.oauth !== undefined || !sendsKey(url, headers);
 }
 
@@ -157,14 +159,17 @@ function sendsKey(url: string, headers: Readonly<Record<string, string>>): boole
   );
 }
 
-/** The MCP server to sign in at. */
+/** The MCP server or the API to sign in at. */
 export interface SignInTarget {
+  /** Of an API, its origin. */
   readonly url: URL;
   /** The headers of its entry. */
   readonly headers: Readonly<Record<string, string>>;
   /** `toolrack.oauth` of its entry, with variables replaced. */
   readonly settings: OAuthEntry;
   readonly clientName: string;
+  /** For an API: where a person signs in, and where tokens are given. Of a server, both are found out. */
+  readonly endpoints?: { readonly authorizationUrl: string; readonly tokenUrl: string } | undefined;
 }
 
 /** The client that the entry names, if it names one. */

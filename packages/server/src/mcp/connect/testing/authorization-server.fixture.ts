@@ -10,12 +10,14 @@ import type { AddressInfo } from "node:net";
 import { buffer, text } from "node:stream/consumers";
 
 export interface AuthorizationOptions {
-  /** The address of the MCP server that this server guards. */
+  /** The address of the MCP server or API that this server guards. */
   readonly behind: string;
+  /** It guards an API, whose paths begin with `/api/` and whose tokens name no resource. */
+  readonly isApi?: boolean;
   /** How long access tokens are valid, in seconds. Default: an hour. */
   readonly seconds?: number;
   /** A client that was registered by hand. */
-  readonly client?: { readonly id: string; readonly secret: string };
+  readonly client?: { readonly id: string; readonly secret?: string };
   /**
    * The metadata documents of clients, by address: the addresses that people may be sent back to for each
    * client.
@@ -125,6 +127,8 @@ export class AuthorizationServer {
     const { pathname, searchParams } = new URL(incoming.url ?? "", this.origin);
     const json = (status: number, body: object) =>
       void outgoing.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+    if (this.#options.isApi && pathname.startsWith("/api/"))
+      return this.#guard(incoming, await buffer(incoming), outgoing);
     switch (pathname) {
       case "/mcp":
       case "/messages":
@@ -205,7 +209,9 @@ export class AuthorizationServer {
     const { authorization: _, host: _host, ...headers } = incoming.headers;
     // A server of the old transport names the address for messages itself, so that address is kept.
     const { behind } = this.#options;
-    const address = incoming.url?.startsWith("/messages") ? new URL(incoming.url, behind) : behind;
+    const address = /^\/(?:messages|api\/)/.test(incoming.url ?? "")
+      ? new URL(incoming.url!, behind)
+      : behind;
     const inner = request(address, { method: incoming.method ?? "GET", headers }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
       answer.pipe(outgoing);
@@ -243,7 +249,7 @@ export class AuthorizationServer {
     const grant = asked.get("grant_type") ?? "";
     this.grants.push(grant);
     if (this.isDown) return { error: "server_error" };
-    if (asked.get("resource") !== this.url) return { error: "invalid_target" };
+    if (!this.#options.isApi && asked.get("resource") !== this.url) return { error: "invalid_target" };
     const client = this.#clientOf(asked, incoming);
     if (client === undefined) return { error: "invalid_client" };
     this.askers.push(client);
@@ -273,6 +279,7 @@ export class AuthorizationServer {
       return client !== undefined && pair === `${client.id}:${client.secret}` ? client.id : undefined;
     }
     const id = asked.get("client_id") ?? "";
+    if (id === client?.id && client.secret === undefined) return id;
     return this.#clients.has(id) || this.#options.documents?.[id] !== undefined ? id : undefined;
   }
 

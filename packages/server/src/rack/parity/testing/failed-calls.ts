@@ -178,6 +178,7 @@ export const failedCalls: readonly SampleCall[] = [
       "MCP legacy": { reason: "A client that has cancelled a request is not answered.", answer: "none" },
       "MCP stdio": { reason: "A client that has cancelled a request is not answered.", answer: "none" },
       chat: leftBecause("the caller closed the connection"),
+      "another rack": leftBecause("the caller closed the connection"),
     },
   },
 ];

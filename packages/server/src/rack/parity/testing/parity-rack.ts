@@ -5,6 +5,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { vi } from "vitest";
 import { copyWorkspace, program } from "../../../mcp/serve/testing/serve-workspace.ts";
 import type { StoredCall } from "../../../store/calls/call-row.ts";
+import { TemporaryWorkspace } from "../../../testing/temporary-workspace.ts";
 import { type Serving, serve } from "../../serve.ts";
 import { ScriptedModel } from "./scripted-model.ts";
 import type { Surface } from "./surface.ts";
@@ -14,6 +15,7 @@ import { http } from "./surfaces/http.ts";
 import { library } from "./surfaces/library.ts";
 import { mcp } from "./surfaces/mcp.ts";
 import { openaiCalls } from "./surfaces/openai-calls.ts";
+import { otherRack } from "./surfaces/other-rack.ts";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 /** How long, in milliseconds, tests wait for what other processes write, and how often they look. */
@@ -26,6 +28,7 @@ export class ParityRack {
   readonly model: ScriptedModel;
   surfaces: readonly Surface[] = [];
   readonly #clients: Client[] = [];
+  readonly #others = new AsyncDisposableStack();
 
   private constructor(directory: string, serving: Serving, model: ScriptedModel) {
     this.directory = directory;
@@ -86,6 +89,7 @@ export class ParityRack {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#clients.map((client) => client.close()));
+    await this.#others.disposeAsync();
     await this.serving.close();
     await this.model.stop();
     await rm(this.directory, { recursive: true, force: true });
@@ -120,7 +124,25 @@ export class ParityRack {
       mcp("MCP legacy", "http", legacy, this),
       mcp("MCP stdio", "mcp", stdio, this),
       chat(this),
+      otherRack(await this.#serveOther(), this),
     ];
+  }
+
+  /** Serves another workspace, which has this rack as an API. */
+  async #serveOther(): Promise<Serving> {
+    const far = { spec: `${this.serving.url}/openapi.json`, approve: [], headers: this.#bearer };
+    const workspace = await TemporaryWorkspace.create({
+      "toolrack.config.js": "export default { builtins: false, server: { rateLimit: 0 } };",
+      "apis.json": JSON.stringify({ apis: { far } }),
+    });
+    this.#others.use(workspace);
+    const serving = await serve(workspace.directory, { logger: silent, port: 0 });
+    this.#others.defer(() => serving.close());
+    await vi.waitFor(() => {
+      if (serving.app.registry.get("api_far_callTool") === undefined)
+        throw new Error("It is not listed yet.");
+    }, patience);
+    return serving;
   }
 
   async #connect(

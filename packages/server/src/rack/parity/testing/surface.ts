@@ -9,6 +9,7 @@ export const surfaceNames = [
   "MCP legacy",
   "MCP stdio",
   "chat",
+  "another rack",
 ] as const;
 
 export type SurfaceName = (typeof surfaceNames)[number];
