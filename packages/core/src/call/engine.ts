@@ -270,7 +270,7 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
     const { structured: _, ...rest } = result;
     const all = host.settings.secrets().and(secrets);
     const part = frame.flags?.truncated ? rest : result;
-    const long = keptTexts(frame);
+    const long = frame.kept && keptTexts(frame);
     shown =
       long === undefined
         ? all.inResult(part, isCleanOf(frame, all) ? "text" : undefined)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isLarge, safeJsonSteps } from "./json-steps.ts";
+import { isLarge, safeJsonSteps } from "./json.ts";
 
 function inSteps(value: unknown) {
   const steps = safeJsonSteps(value);

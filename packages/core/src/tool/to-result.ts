@@ -1,5 +1,4 @@
-import { parseJson, type SafeJson, safeJson } from "../schema/json.ts";
-import { isLarge, safeJsonSteps } from "../schema/json-steps.ts";
+import { isLarge, parseJson, type SafeJson, safeJson, safeJsonSteps } from "../schema/json.ts";
 import { isRecord } from "../schema/visit.ts";
 import { fromMcpResult } from "./mcp-result.ts";
 import type { FilePart, RawResult, ToolResult } from "./result.ts";

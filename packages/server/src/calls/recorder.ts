@@ -92,7 +92,7 @@ export class CallRecorder implements CallFollower {
       const isCut = record.flags?.truncated === true;
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       const owner = call?.owner ?? this.#book.ownerOfRefused(record);
-      const rootCallId = call?.rootCallId ?? this.#book.rootUnder(record.parentCallId);
+      const rootCallId = call === undefined ? this.#book.rootUnder(record.parentCallId) : call.rootCallId;
       const { replayOf, via, lines } = call ?? {};
       this.#calls
         .finished(record, result, { replayOf, whole, log: lines?.all(), owner, rootCallId, trace, via })

@@ -1,7 +1,6 @@
 import { badOutput } from "../../error/messages.ts";
 import { ToolExecutionError, withStackOf } from "../../error/tool-error.ts";
-import { parseJson } from "../../schema/json.ts";
-import { isLarge, safeJsonSteps } from "../../schema/json-steps.ts";
+import { isLarge, parseJson, safeJsonSteps } from "../../schema/json.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult, toResultSteps } from "../../tool/to-result.ts";
@@ -71,7 +70,8 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   if (frame.host.events.wanted) frame.ranAt = readClock();
   const { output } = frame;
   frame.output = undefined;
-  if (!isLarge(output)) return accept(frame, toResult(output));
+  if (typeof output === "string" ? output.length <= LONG : !isLarge(output))
+    return accept(frame, toResult(output));
   return oneByOne(async () => accept(frame, await inTurns(toResultSteps(output), frame)));
 }
 
@@ -86,12 +86,14 @@ function accept(frame: CallFrame, draft: RawResult): Promise<void> | undefined {
     throw withStackOf(cause, error);
   }
   const { output } = frame.tool;
-  if (output === undefined) return readLongTexts(frame, false);
+  const readLong = (isParsed: boolean) => inTurns(longTextSteps(frame, isParsed), frame);
+  const isLong = draft.content.length > LONG || (draft.structuredText?.length ?? 0) > LONG;
+  if (output === undefined) return isLong ? readLong(false) : undefined;
   const outcome = output.validate(structuredOf(frame, draft));
   const isParsed = frame.draft !== draft;
   const settle = (settled: SchemaOutcome) => {
     hold(frame, settled);
-    return readLongTexts(frame, isParsed);
+    return isLong ? readLong(isParsed) : undefined;
   };
   return outcome instanceof Promise ? outcome.then(settle) : settle(outcome);
 }
@@ -100,19 +102,13 @@ function accept(frame: CallFrame, draft: RawResult): Promise<void> | undefined {
 const LONG = 1024 * 1024;
 
 /** Does what `mask` and `bound` would do with long texts. `isParsed`: the structured value was read from the text. */
-function readLongTexts(frame: CallFrame, isParsed: boolean): Promise<void> | undefined {
-  const { content = "", structuredText = "" } = frame.draft ?? {};
-  if (content.length <= LONG && structuredText.length <= LONG) return undefined;
-  return inTurns(longTextSteps(frame, isParsed), frame);
-}
-
 function* longTextSteps(frame: CallFrame, isParsed: boolean): Generator<void, void> {
   const { parent, host } = frame;
   const secrets = host.settings.secrets();
   // A text that a tool wrote may have other escapes than the JSON of its value.
   const structuredText = isParsed ? (yield* safeJsonSteps(frame.draft?.structured)).text : undefined;
   const given: RawResult = { ...frame.draft!, ...(isParsed && { structuredText }) };
-  const isBulky = isBulkyFor(frame, given);
+  const isBulky = bulkOf(given) > host.settings.maxStructured;
   const known = yield* maskedTexts(secrets, given);
   const isClean = known.content === given.content && known.structuredText === given.structuredText;
   if (isClean || parent === undefined) frame.cleanOf = secrets;
@@ -139,9 +135,9 @@ function* maskedTexts(mask: Mask, { type, content, structuredText }: RawResult):
   return { content: yield* maskSteps(mask, content, isJson, isFound), structuredText: shown };
 }
 
-/** Whether the structured value is too large for a model. */
-function isBulkyFor({ host }: CallFrame, { structured, structuredText, content }: RawResult): boolean {
-  return structured !== undefined && (structuredText ?? content).length > host.settings.maxStructured;
+/** The characters of the structured value as JSON. */
+function bulkOf({ structured, structuredText, content }: RawResult): number {
+  return structured === undefined ? 0 : (structuredText ?? content).length;
 }
 
 /** The structured value of a result; for a tool that returns its data as JSON text, the value of the text. */
@@ -191,9 +187,10 @@ export function mask(frame: CallFrame): void {
 export function bound(frame: CallFrame): void {
   const draft = frame.draft;
   if (draft === undefined) return;
-  const long = keptTexts(frame);
-  const isBulky = long?.isBulky ?? isBulkyFor(frame, draft);
-  const fits = draft.content.length <= frame.host.settings.maxContent && !isBulky;
+  const { maxContent, maxStructured } = frame.host.settings;
+  const long = frame.kept && keptTexts(frame);
+  const isBulky = long?.isBulky ?? (draft.structured !== undefined && bulkOf(draft) > maxStructured);
+  const fits = draft.content.length <= maxContent && !isBulky;
   const isText =
     draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
   // From a text that stays as it is, loop detection can compute its keys at any later time.
