@@ -64,18 +64,17 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 
 /**
  * Makes a result of what the tool returned and checks it by the output schema. An error that the tool
- * returned fails the call, like one that it threw.
+ * returned fails the call, like one that it threw. `made`: the result, when it was made in steps.
  */
-export function check(frame: CallFrame): Promise<void> | undefined {
-  if (frame.host.events.wanted) frame.ranAt = readClock();
-  const { output } = frame;
-  frame.output = undefined;
-  if (typeof output === "string" ? output.length <= LONG : !isLarge(output))
-    return accept(frame, toResult(output));
-  return oneByOne(async () => accept(frame, await inTurns(toResultSteps(output), frame)));
-}
-
-function accept(frame: CallFrame, draft: RawResult): Promise<void> | undefined {
+export function check(frame: CallFrame, made?: RawResult): Promise<void> | undefined {
+  const { output: returned } = frame;
+  if (made === undefined) {
+    if (frame.host.events.wanted) frame.ranAt = readClock();
+    frame.output = undefined;
+    if (typeof returned === "string" ? returned.length > LONG : isLarge(returned))
+      return oneByOne(async () => check(frame, await inTurns(toResultSteps(returned), frame)));
+  }
+  const draft = made ?? toResult(returned);
   frame.draft = draft;
   if (draft.title !== undefined) frame.title = draft.title;
   if (draft.type === "error") {
@@ -108,7 +107,8 @@ function* longTextSteps(frame: CallFrame, isParsed: boolean): Generator<void, vo
   // A text that a tool wrote may have other escapes than the JSON of its value.
   const structuredText = isParsed ? (yield* safeJsonSteps(frame.draft?.structured)).text : undefined;
   const given: RawResult = { ...frame.draft!, ...(isParsed && { structuredText }) };
-  const isBulky = bulkOf(given) > host.settings.maxStructured;
+  const json = given.structuredText ?? given.content;
+  const isBulky = given.structured !== undefined && json.length > host.settings.maxStructured;
   const known = yield* maskedTexts(secrets, given);
   const isClean = known.content === given.content && known.structuredText === given.structuredText;
   if (isClean || parent === undefined) frame.cleanOf = secrets;
@@ -133,11 +133,6 @@ function* maskedTexts(mask: Mask, { type, content, structuredText }: RawResult):
   const shown = yield* maskSteps(mask, structuredText, true);
   const isFound = isJson && shown !== structuredText;
   return { content: yield* maskSteps(mask, content, isJson, isFound), structuredText: shown };
-}
-
-/** The characters of the structured value as JSON. */
-function bulkOf({ structured, structuredText, content }: RawResult): number {
-  return structured === undefined ? 0 : (structuredText ?? content).length;
 }
 
 /** The structured value of a result; for a tool that returns its data as JSON text, the value of the text. */
@@ -189,7 +184,8 @@ export function bound(frame: CallFrame): void {
   if (draft === undefined) return;
   const { maxContent, maxStructured } = frame.host.settings;
   const long = frame.kept && keptTexts(frame);
-  const isBulky = long?.isBulky ?? (draft.structured !== undefined && bulkOf(draft) > maxStructured);
+  const { length: size } = draft.structuredText ?? draft.content;
+  const isBulky = long?.isBulky ?? (draft.structured !== undefined && size > maxStructured);
   const fits = draft.content.length <= maxContent && !isBulky;
   const isText =
     draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
