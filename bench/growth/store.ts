@@ -131,7 +131,7 @@ async function measureReading(store: Store, size: number, end: number): Promise<
     ...(await costOf("failed, of a session", list({ session, status: "error" }, 2))),
     ...(await costOf("failed, of a parent", list({ parent: root, status: "error" }, 5))),
     ...(await costOf("failed, newest", list({ status: "error" }, 50))),
-    ...(await costOf("of a tool", list({ tool: "tool_7" }, 50))),
+    ...(await costOf("of a tool", list({ tool: "tool_7" }, 20))),
     ...(await costOf("of a token with six calls", list({ owner: RARE_OWNER }, 5))),
     ...(await costOf("of a caller with six calls", list({ caller: RARE_OWNER }, 5))),
     ...(await costOf("made by a call with many", list({ parent: root }, 50))),
