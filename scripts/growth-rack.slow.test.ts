@@ -21,7 +21,7 @@ describe.runIf(process.platform === "linux")("tenfold growth", () => {
 /** What costs more CPU than before. Waits are wall time, and a busy machine makes them longer. */
 function steep(before: readonly Figure[], after: readonly Figure[]): string[] {
   return after.flatMap((figure, at) => {
-    // The CPU of a process is counted in hundredths of a second.
+    // A few milliseconds are noise on a busy machine.
     const least = { ...before[at]!, value: before[at]!.value + 5 };
     return figure.unit === "ms CPU" && growthOf(least, figure) !== undefined ? [figure.what] : [];
   });

@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { cpuOf, memoryOf, type ServedProcess, startRack } from "../lib/served-process.ts";
+import { memoryOf, type ServedProcess, startRack } from "../lib/served-process.ts";
 import type { Figure, GrowthPart } from "./part.ts";
 
 /** How much a rack has to carry. */
@@ -67,8 +68,11 @@ async function listRows(rack: Rack): Promise<Figure[]> {
   const list = "/api/tools?limit=100";
   const firstList = await rack.cost(list, 1);
   const nextList = await rack.cost(list, 20);
-  await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: false } });
-  const changedList = await rack.cost(list, 1);
+  const changedLists: number[] = [];
+  for (const enabled of [false, true, false]) {
+    await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled } });
+    changedLists.push((await rack.cost(list, 1)).cpu);
+  }
   const firstSearch = await rack.cost("/api/tools?limit=20&q=create+invoice", 1);
   await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: true } });
   const changedSearch = await rack.cost("/api/tools?limit=20&q=merge+ticket", 1);
@@ -76,7 +80,7 @@ async function listRows(rack: Rack): Promise<Figure[]> {
   return [
     { ...row("first list of tools, others wait", firstList.longest, "ms", 50), grows: true },
     row("a page of the list", nextList.cpu, "ms CPU", 10),
-    row("the list after a change", changedList.cpu, "ms CPU", 20),
+    row("the list after a change", Math.min(...changedLists), "ms CPU", 20),
     { ...row("first search, in slices", firstSearch.cpu, "ms CPU"), grows: true },
     { ...row("first search, others wait", firstSearch.longest, "ms", 50), grows: true },
     { ...row("search after a change", changedSearch.cpu, "ms CPU", 50), grows: true },
@@ -172,8 +176,17 @@ export class Rack {
     this.pid = server.process.pid!;
   }
 
+  /** Seconds, of all threads that there are: to the nanosecond, where `cpuOf` counts hundredths of a second. */
   cpu(): number {
-    return cpuOf(this.pid);
+    const threads = readdirSync(`/proc/${this.pid}/task`);
+    const nanoseconds = threads.map((id) => {
+      try {
+        return Number(readFileSync(`/proc/${this.pid}/task/${id}/schedstat`, "utf8").split(" ")[0]);
+      } catch {
+        return 0; // It has just ended.
+      }
+    });
+    return nanoseconds.reduce((sum, one) => sum + one, 0) / 1e9;
   }
 
   async ask(
