@@ -129,10 +129,11 @@ const translations: Readonly<Record<string, string>> = {
   "At least this many milliseconds.": "至少这么多毫秒。",
   "At most this many milliseconds.": "最多这么多毫秒。",
   "From this time on, such as 2026-03-15T02:29:40Z.": "从这个时间起，例如 2026-03-15T02:29:40Z。",
-  "Up to this time.": "到这个时间为止。",
+  "Up to this time, written like startTime.": "到这个时间为止，写法与 startTime 相同。",
   "Which page, from 1.": "第几页，从 1 数起。",
   "Lines a page.": "每页多少行。",
   "Which come first.": "哪些在前。",
+  "The HTTP method.": "HTTP 方法。",
 };
 
 export function chineseOf(text: string): string {

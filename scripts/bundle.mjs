@@ -10,9 +10,10 @@ const source = join(folder, "src");
 const target = join(folder, "dist");
 
 /** What others import. */
-const exported = { core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"], server: ["index.ts"] }[
-  basename(folder)
-];
+const exported = {
+  core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"],
+  server: ["index.ts", "testing.ts"],
+}[basename(folder)];
 
 /** The program, and those that run in threads and processes of their own. */
 const programs = {

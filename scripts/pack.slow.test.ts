@@ -68,9 +68,16 @@ export default Tool.define({
 };`,
   "program.mjs": `import { Tool, ToolRegistry } from "@toolrack/core";
 import { openWorkspace } from "toolrack";
-console.log(typeof Tool.define, typeof ToolRegistry, typeof openWorkspace);`,
+import { closeWorkspaces, testTool } from "toolrack/testing";
+console.log(typeof Tool.define, typeof ToolRegistry, typeof openWorkspace);
+await testTool("greet", { arguments: { name: "Ada" }, expect: { equals: "Hello, Ada!" } });
+await closeWorkspaces();
+console.log("tested");`,
   "types.ts": `import { Tool } from "@toolrack/core";
 import { type Config, defineConfig } from "toolrack";
+import { type Expectation, testTool } from "toolrack/testing";
+export const expected: Expectation = { contains: "Ada" };
+export const tested: Promise<{ readonly content: string }> = testTool("greet", { expect: expected });
 export const config: Config = defineConfig({});
 export const tool = Tool.define({
   name: "shout",
@@ -107,9 +114,10 @@ describe("the packed product", () => {
       expect(files).toContain("package/dist/index.js");
       expect(files).toContain("package/dist/index.d.ts");
       expect(files.filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts"))).toEqual([]);
-      expect(files.filter((file) => /\b(test|tests|testing|fixture|test-servers?)\b[./]/.test(file))).toEqual(
-        [],
-      );
+      // The room of saved calls is part of the product, and so is `toolrack/testing`.
+      const own = /^package\/dist\/(?:testing\.(?:js|d\.ts)|tests\/[\w-]+\.d\.ts)$/;
+      const made = /\b(test|tests|testing|fixture|test-servers?)\b[./]/;
+      expect(files.filter((file) => made.test(file) && !own.test(file))).toEqual([]);
       expect(
         files
           .filter((file) => !/^package\/(dist|bin)\/.*\.(js|d\.ts)$/.test(file))
@@ -210,7 +218,9 @@ describe("the packed product", () => {
 
   function worksWith(nodeFor: (context: TestContext) => string): void {
     it("is imported as a library", async (context) => {
-      expect(await run("node", ["program.mjs"], app, nodeFor(context))).toBe("function function function\n");
+      expect(await run("node", ["program.mjs"], app, nodeFor(context))).toBe(
+        "function function function\ntested\n",
+      );
     });
 
     it("calls a tool of the project, and one that runs a process of its own", async (context) => {

@@ -156,7 +156,11 @@ function membersOf(schema: JsonSchemaObject, used: Set<string>, indent: string):
 function member(name: string, schema: JsonSchemaObject, used: Set<string>, indent: string): string {
   const text = `${name}: ${typeOf(schema, used, indent)};`;
   const line = text.replace(/\n */g, " ").replaceAll("; }", " }");
-  return indent.length + line.length <= LINE_WIDTH ? line : text;
+  if (indent.length + line.length <= LINE_WIDTH) return line;
+  if (!Array.isArray(schema.enum)) return text;
+  // Each of many choices has a line of its own.
+  const choices = schema.enum.map((one) => `\n${indent}  | ${JSON.stringify(one)}`);
+  return `${name}:${choices.join("")};`;
 }
 
 function nameOf(target: string, used: Set<string>): string {

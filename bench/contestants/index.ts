@@ -51,6 +51,9 @@ export const contestants = {
   // And the suite of APIs with these.
   "node-fetch": { title: "fetch by hand", load: async (): Promise<Contestant> => ({}) },
   "ours-api": { title: "ours (a tool of apis.json)", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of saved calls with these.
+  "ours-calls": { title: "the calls made directly", load: async (): Promise<Contestant> => ({}) },
+  "ours-tests": { title: "ours (toolrack test)", load: async (): Promise<Contestant> => ({}) },
   // And the suite of processes at rest with these.
   "node-servers": { title: "the servers alone", load: async (): Promise<Contestant> => ({}) },
   "ours-joined": { title: "ours, 5 joined clients", load: async (): Promise<Contestant> => ({}) },

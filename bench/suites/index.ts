@@ -12,6 +12,7 @@ import { rest } from "./rest.ts";
 import { sandbox } from "./sandbox.ts";
 import { start } from "./start.ts";
 import { subscribers } from "./subscribers.ts";
+import { tests } from "./tests.ts";
 
 export const suites = {
   call,
@@ -28,6 +29,7 @@ export const suites = {
   apis,
   sandbox,
   subscribers,
+  tests,
 };
 
 export type SuiteName = keyof typeof suites;

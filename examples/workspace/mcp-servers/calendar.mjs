@@ -19,7 +19,14 @@ const tools = [
     description: "Counts the days from one date to another.",
     inputSchema: {
       type: "object",
-      properties: { from: { type: "string", format: "date" }, to: { type: "string", format: "date" } },
+      properties: {
+        from: { type: "string", format: "date", description: "The earlier date, such as 2026-01-31." },
+        to: {
+          type: "string",
+          format: "date",
+          description: "The later date; one before it counts backwards.",
+        },
+      },
       required: ["from", "to"],
     },
     outputSchema: { type: "object", properties: { days: { type: "integer" } }, required: ["days"] },

@@ -7,7 +7,7 @@ export const schema = {
   type: "object",
   properties: {
     name: { type: "string", description: "Whom to greet." },
-    language: { type: "string", enum: ["en", "zh", "fr"], default: "en", description: "The language." },
+    language: { type: "string", enum: ["en", "zh", "fr"], default: "en", description: "How to greet." },
   },
   required: ["name"],
 };

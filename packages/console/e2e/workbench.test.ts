@@ -58,6 +58,16 @@ describeConsole(
       await other.getByRole("heading", { name: "Sign in to Toolrack" }).waitFor();
     });
 
+    it("says what in a tool's definition misleads models", async () => {
+      const page = await open({ path: "/tools/shapes" });
+      await page.getByRole("button", { name: /\d findings?/ }).click();
+      await page.getByRole("heading", { name: "What lint finds" }).waitFor();
+      await page.getByText("Parameters without description").waitFor();
+      await page
+        .getByText("7 parameters have no description: text, id, either, map, pair and 2 more.")
+        .waitFor();
+    });
+
     it("keeps the form and the run for who looks elsewhere and comes back", async () => {
       const page = await open({ path: "/tools/shapes" });
       await page.getByRole("textbox", { name: "text" }).fill("kept");

@@ -5,11 +5,13 @@ export type {
   ApprovalPolicy,
   ApprovalRequest,
   ApprovalVerdict,
+  CallMock,
   CallOptions,
   CallSettings,
   Environment,
   EnvironmentOf,
   EnvironmentSource,
+  MockedCall,
 } from "./call/settings.ts";
 export { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./error/codes.ts";
 export {

@@ -4,7 +4,7 @@ module.exports = {
   description: "Turns a title into a short name for addresses. 把标题转换成 URL 短名。",
   inputSchema: {
     type: "object",
-    properties: { title: { type: "string", description: "The title." } },
+    properties: { title: { type: "string", description: "The title, in any language." } },
     required: ["title"],
   },
   metadata: { readOnly: true },

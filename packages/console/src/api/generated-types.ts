@@ -92,6 +92,7 @@ export interface CallSummary {
   readonly messageID?: string;
   readonly caller?: string;
   readonly via?: string;
+  readonly expert?: string;
   readonly depth?: number;
   readonly timestamp?: number;
   readonly duration?: number;
@@ -214,6 +215,27 @@ export interface FileReport {
   };
 }
 
+export interface Finding {
+  readonly code:
+    | "description_missing"
+    | "description_vague"
+    | "parameter_undescribed"
+    | "parameter_vague"
+    | "near_twin"
+    | "unknown_id"
+    | "strict_lost"
+    | "provider_loss"
+    | "name_long"
+    | "tokens_high"
+    | "annotations_contradict"
+    | "destructive_unmarked";
+  readonly tool: string;
+  readonly reason: string;
+  readonly remedy: string;
+  readonly parameters?: readonly string[];
+  readonly twin?: string;
+}
+
 export interface LoadReport {
   readonly files: readonly FileReport[];
   readonly added: readonly string[];
@@ -334,6 +356,14 @@ export interface ResourceContent {
   readonly mimeType?: string;
   readonly text?: string;
   readonly blob?: string;
+}
+
+export interface SavedTest {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly tool: string;
+  readonly last?: TestResult;
 }
 
 export interface Schedule {
@@ -508,6 +538,42 @@ export interface Statistics {
   };
 }
 
+export interface TestFileFailure {
+  readonly file: string;
+  readonly line?: number;
+  readonly reason: string;
+  readonly remedy: string;
+}
+
+export interface TestReport {
+  readonly mode: "recorded" | "strict" | "off";
+  readonly results: readonly TestResult[];
+  readonly failures: readonly TestFileFailure[];
+  readonly passed: number;
+  readonly failed: number;
+  readonly duration: number;
+}
+
+export interface TestResult {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly tool: string;
+  readonly status: "passed" | "failed";
+  readonly problems: readonly {
+    readonly kind: string;
+    readonly message: string;
+    readonly differences?: readonly {
+      readonly path: string;
+      readonly expected?: unknown;
+      readonly actual?: unknown;
+    }[];
+  }[];
+  readonly notes: readonly string[];
+  readonly duration: number;
+  readonly at?: number;
+}
+
 export interface Token {
   readonly id: string;
   readonly name: string;
@@ -555,6 +621,7 @@ export interface ToolSummary {
   readonly title?: string;
   readonly description?: string;
   readonly status: "ok" | "stale" | "disabled";
+  readonly switched?: { readonly enabled: boolean; readonly by: string; readonly at: number };
   readonly category?: string;
   readonly tags?: readonly string[];
   readonly aliases?: readonly string[];
@@ -585,12 +652,27 @@ export interface Answers {
   readonly "GET /api/tools/{name}": Tool;
   readonly "PATCH /api/tools/{name}": Tool;
   readonly "POST /api/tools/{name}/calls": CallAnswer;
+  readonly "GET /api/lint": {
+    readonly items: readonly Finding[];
+    readonly total: number;
+    readonly tools: number;
+  };
   readonly "GET /api/calls": CallPage;
   readonly "GET /api/calls/{callId}": Call;
   readonly "DELETE /api/calls/{callId}": Call;
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
+  readonly "POST /api/calls/{callId}/test": {
+    readonly file: string;
+    readonly name: string;
+    readonly test: Readonly<Record<string, unknown>>;
+  };
+  readonly "GET /api/tests": {
+    readonly items: readonly SavedTest[];
+    readonly failures: readonly TestFileFailure[];
+  };
+  readonly "POST /api/tests/run": TestReport;
   readonly "GET /api/stats": Statistics;
   readonly "GET /api/overview": Overview;
   readonly "GET /api/approvals": ApprovalPage;

@@ -64,7 +64,7 @@ export function loopEvidence({ signal, count, period, evidence = "" }: LoopVerdi
 
 /** What was unusual about a call, for people. */
 export function flagsOf(call: CallFacts): { readonly key: string; readonly text: string }[] {
-  const { repaired, dropped, edited, truncated, outputMismatch, overran, loop } = call.flags ?? {};
+  const { repaired, dropped, edited, truncated, outputMismatch, overran, mocked, loop } = call.flags ?? {};
   const texts = {
     repaired: repaired && t("flags.repaired"),
     dropped: dropped && t("flags.dropped", { names: dropped.join(", ") }),
@@ -72,6 +72,7 @@ export function flagsOf(call: CallFacts): { readonly key: string; readonly text:
     truncated: truncated && t("flags.truncated"),
     outputMismatch: outputMismatch && t("flags.outputMismatch", { problem: outputMismatch }),
     overran: overran && t("flags.overran", { limit: overran.limit }),
+    mocked: mocked && t("flags.mocked"),
     loop: loop && t("flags.loop", { evidence: loopEvidence(loop, nameOf(call)) }),
   };
   return Object.entries(texts).flatMap(([key, text]) => (text ? [{ key, text }] : []));

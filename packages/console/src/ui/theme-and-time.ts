@@ -132,6 +132,6 @@ export function toCall(callId: string) {
   return { name: "call", params: { callId } };
 }
 
-export function toTool(tool: string, tab?: "about") {
+export function toTool(tool: string, tab?: "about" | "tests") {
   return { name: "tools", params: { tool }, query: tab === undefined ? {} : { tab } };
 }

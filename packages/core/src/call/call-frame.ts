@@ -9,7 +9,7 @@ import { readClock } from "./clock.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
-import type { CallOptions, CheckedSettings, Environment } from "./settings.ts";
+import type { CallMock, CallOptions, CheckedSettings, Environment } from "./settings.ts";
 
 const noInput: Record<string, unknown> = Object.freeze({});
 
@@ -30,6 +30,7 @@ export class CallFrame {
   readonly parent: CallFrame | undefined;
   readonly sessionID: string;
   readonly permissions: readonly string[];
+  readonly mock: CallMock | undefined;
   readonly createdAt: number;
 
   /** The called tool, once `resolve` has found it. */
@@ -54,6 +55,8 @@ export class CallFrame {
   stateMetadata: Record<string, unknown> | undefined = undefined;
   /** The settings and secrets that the rack gives the tool. */
   environment: Environment | undefined = undefined;
+  /** Gives what the tool would return, when something stands in for the tool. */
+  answer: (() => unknown) | undefined = undefined;
   /** What the tool returned, until it is made a result. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;
@@ -116,6 +119,7 @@ export class CallFrame {
     this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
+    this.mock = parent === undefined ? (options.mock ?? host.settings.mock) : parent.mock;
     this.createdAt = readClock();
   }
 

@@ -17,7 +17,7 @@ import { readClock } from "./clock.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, check, isCleanOf, keptTexts, mask, run } from "./stages/run.ts";
+import { bound, check, isCleanOf, keptTexts, mask, mock, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
 import { answerLate, beginInTurn, noteWait, overdueTurn } from "./time.ts";
@@ -44,6 +44,7 @@ function consent(frame: CallFrame): void {
 }
 
 function execute(frame: CallFrame): void {
+  if (frame.mock !== undefined) mock(frame, frame.mock);
   goOn(frame, run(frame), examine);
 }
 

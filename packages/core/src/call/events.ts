@@ -25,6 +25,8 @@ export interface CallFlags {
   outputMismatch?: string;
   /** The tool ended after its limit of milliseconds: it kept the process busy, so that it could not be stopped. */
   overran?: { readonly limit: number };
+  /** A recorded answer stood in for the tool, which did not run. */
+  mocked?: boolean;
   loop?: LoopVerdict;
   /**
    * Milliseconds for which the call waited for a person, before or while it ran. A call whose child waited has waited too.

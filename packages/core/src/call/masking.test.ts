@@ -259,3 +259,26 @@ describe("the environment of a tool", () => {
     expect(await registry.execute("shows", {})).toMatchObject({ type: "error", content: "KEY is not set" });
   });
 });
+
+it("masks what is secret by the name of an argument wherever the arguments of the chain repeat it", async () => {
+  const registry = new ToolRegistry();
+  const none = { type: "object" } as const;
+  registry.register(Tool.define({ name: "inner", parameters: none, execute: ({ input }) => input }));
+  registry.register(
+    Tool.define({
+      name: "outer",
+      parameters: none,
+      execute: async ({ input, call }) =>
+        (await call("inner", { query: `by ${(input as { password: string }).password}` })).content,
+    }),
+  );
+  const told: unknown[] = [];
+  registry.subscribe((event) => {
+    if (event.type === "record") told.push([event.record.parameters, event.result.content]);
+  });
+  await registry.execute("outer", { note: "it is hunter2hunter2", password: "hunter2hunter2" });
+  expect(told).toEqual([
+    [{ query: "by [redacted]" }, '{"query":"by [redacted]"}'],
+    [{ note: "it is [redacted]", password: "[redacted]" }, '{"query":"by [redacted]"}'],
+  ]);
+});

@@ -29,6 +29,8 @@ export interface CallSettings {
   /** `false` switches loop detection off. Default true: on for calls with a session. */
   readonly loop: boolean;
   readonly approval: ApprovalPolicy | undefined;
+  /** Stands in for tools in every call whose options name no other. Default: none. */
+  readonly mock: CallMock | undefined;
   readonly logger: Logger;
   /** What tools see as their directory when the caller names none. Default empty. */
   readonly directory: string;
@@ -76,6 +78,7 @@ export const defaultSettings: CallSettings = {
   strict: false,
   loop: true,
   approval: undefined,
+  mock: undefined,
   logger: silent,
   directory: "",
   secrets: () => noSecrets,
@@ -142,6 +145,8 @@ export interface CallOptions {
   readonly snapshot?: RegistrySnapshot;
   /** Instead of what the registry's `environment` gives the tool. */
   readonly env?: Environment;
+  /** Stands in for tools in this call and in all calls of its chain. For tests. */
+  readonly mock?: CallMock;
   readonly logger?: Logger;
   /** Called with the new state whenever the call's state changes. */
   readonly metadata?: (state: ToolState) => void;
@@ -152,6 +157,29 @@ export interface CallOptions {
   readonly worktree?: string;
   readonly messages?: readonly unknown[];
   readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Answers calls in place of their tools: in tests, and where a recording is served. Only the tool's own code is left out;
+ * all stages before and after it are real.
+ */
+export interface CallMock {
+  /**
+   * Called with every call that is about to run. Returns a function that gives what the tool would return, or throws what
+   * it would throw; undefined lets the tool run. If this method throws, the call fails and the tool does not run.
+   */
+  answer(call: MockedCall): (() => unknown) | undefined;
+  /** Instead of the approval policy of the registry. */
+  readonly approval?: ApprovalPolicy;
+}
+
+/** A call that a `CallMock` may answer. */
+export interface MockedCall {
+  readonly tool: ToolInfo;
+  /** The arguments, validated and with defaults. */
+  readonly input: Readonly<Record<string, unknown>>;
+  /** How many calls are above it. */
+  readonly depth: number;
 }
 
 /** What a person, or a policy, is asked. */

@@ -6,7 +6,7 @@ import type { ToolState, ToolStatus } from "../tool/types.ts";
 import type { CallFrame, ShownInput } from "./call-frame.ts";
 import { toEpoch } from "./clock.ts";
 import type { ToolCallRecord } from "./events.ts";
-import type { Mask } from "./mask.ts";
+import { Mask } from "./mask.ts";
 import { redact } from "./redact.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
@@ -192,13 +192,17 @@ export function shownInput(
   const known = frame.host.settings.secrets();
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
-  const found = spare;
-  const plain = redact(source, { mask: known, found });
+  // What is secret in the arguments of a call is secret in those of the calls that it makes.
+  const inherited = frame.parent === undefined ? none : shownInput(frame.parent).found;
+  const found = inherited.size === 0 ? spare : new Set(inherited);
+  const marked = redact(source, { mask: known, found });
+  // A secret that is known by the name of one argument may stand in another one too.
+  const plain = found.size === 0 ? marked : Mask.none.and(found).apply(marked);
   let input: Record<string, unknown> = {};
   if (typeof plain === "object" && plain !== null && !Array.isArray(plain)) {
     input = plain as Record<string, unknown>; // `redact` makes plain objects.
   } else if (plain !== undefined && plain !== null) input = { raw: plain };
-  if (found.size > 0) spare = new Set();
+  if (found === spare && found.size > 0) spare = new Set();
   const shown = { source, known, input, found: found.size > 0 ? found : none };
   frame.shown = shown;
   return shown;

@@ -193,6 +193,7 @@ export class ToolRegistry extends CatalogReader {
       ...context,
       allow,
       permissions: frame?.permissions ?? [],
+      ...(frame?.mock && { mock: frame.mock }),
     });
   }
 

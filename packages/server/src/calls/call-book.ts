@@ -21,6 +21,7 @@ export type LogEvent = Extract<RackEvent, { type: "log" }>;
 export type AnnouncedCall = Omit<StartedCall, "parameters"> & {
   readonly replayOf?: string | undefined;
   readonly via?: string | undefined;
+  readonly expert?: string | undefined;
 };
 
 /** Receives the events of one call while it is under way. */
@@ -104,6 +105,8 @@ export class LiveCall implements StartedCall {
   readonly replayOf: string | undefined;
   /** By what the caller made the call, such as an MCP client. Undefined for a call that a tool makes. */
   readonly via: string | undefined;
+  /** The name of the expert as whom the caller makes the call. */
+  readonly expert: string | undefined;
   readonly origin: Origin | undefined;
   readonly owner: string;
   readonly rootCallId: string | undefined;
@@ -137,6 +140,7 @@ export class LiveCall implements StartedCall {
     this.depth = depth;
     this.replayOf = call.replayOf;
     this.via = call.via;
+    this.expert = call.expert;
     this.origin = origin;
     this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
     this.rootCallId = call.rootCallId;

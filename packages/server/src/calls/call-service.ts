@@ -1,4 +1,12 @@
-import type { CallClient, CallOptions, Logger, ToolInfo, ToolRegistry, ToolResult } from "@toolrack/core";
+import type {
+  CallClient,
+  CallMock,
+  CallOptions,
+  Logger,
+  ToolInfo,
+  ToolRegistry,
+  ToolResult,
+} from "@toolrack/core";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { CallStore, HeldRecords, Store } from "../store/index.ts";
 import {
@@ -48,6 +56,11 @@ export interface CallRequest {
   readonly replayOf?: string;
   /** By what the caller makes the call, for the record. */
   readonly via?: string | undefined;
+  /** The name of the expert whose tools `allow` limits the call to, for the record. */
+  readonly expert?: string | undefined;
+  /** Stands in for tools in the call and in those that it makes. For tests. */
+  readonly mock?: CallMock;
+  readonly permissions?: readonly string[];
   readonly watcher?: CallWatcher;
 }
 
@@ -144,6 +157,8 @@ export class CallService implements CallFollower {
         signal,
         client,
         timeout,
+        mock: request.mock,
+        permissions: request.permissions,
         sessionCaller: sessionID === undefined ? undefined : grant.id,
         allow: grant.admin ? request.allow : limitOf(request),
         // The master token is never revoked.
@@ -206,7 +221,7 @@ export class CallService implements CallFollower {
 
   /** Counts the call as running, or throws `CallRefused`. */
   #admit(request: CallRequest, info: ToolInfo | undefined): AnnouncedCall {
-    const { grant, callId = newCallId(), sessionID = "", replayOf, via } = request;
+    const { grant, callId = newCallId(), sessionID = "", replayOf, via, expert } = request;
     if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
       throw unknownTool(this.#book.registry, request.name, limitOf(request));
     }
@@ -214,7 +229,8 @@ export class CallService implements CallFollower {
     const toolName = info?.name ?? request.name;
     const displayName = info?.displayName ?? toolName;
     const { caller } = grant;
-    const call = { callId, toolName, displayName, sessionID, caller, timestamp: Date.now(), replayOf, via };
+    const timestamp = Date.now();
+    const call = { callId, toolName, displayName, sessionID, caller, timestamp, replayOf, via, expert };
     const limit = this.#maxPerTool;
     const running = this.#running.get(toolName) ?? 0;
     const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(waitingKey(call)) ?? 0);

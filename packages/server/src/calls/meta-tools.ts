@@ -141,7 +141,13 @@ function searchTool(): ToolInfo {
       type: "object",
       properties: {
         query: { type: "string", minLength: 1, description: "What the tool should do, or its name." },
-        limit: { type: "integer", minimum: 1, maximum: MOST, default: USUAL_LIMIT },
+        limit: {
+          type: "integer",
+          minimum: 1,
+          maximum: MOST,
+          default: USUAL_LIMIT,
+          description: "How many at most.",
+        },
       },
       required: ["query"],
       additionalProperties: false,

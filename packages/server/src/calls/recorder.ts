@@ -93,9 +93,18 @@ export class CallRecorder implements CallFollower {
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       const owner = call?.owner ?? this.#book.ownerOfRefused(record);
       const rootCallId = call === undefined ? this.#book.rootUnder(record.parentCallId) : call.rootCallId;
-      const { replayOf, via, lines } = call ?? {};
+      const { replayOf, via, expert, lines } = call ?? {};
       this.#calls
-        .finished(record, result, { replayOf, whole, log: lines?.all(), owner, rootCallId, trace, via })
+        .finished(record, result, {
+          replayOf,
+          whole,
+          log: lines?.all(),
+          owner,
+          rootCallId,
+          trace,
+          via,
+          expert,
+        })
         .then((safety) => {
           settle(safety === "safe");
           if (safety === "held") this.#endChain(record);

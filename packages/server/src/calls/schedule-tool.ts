@@ -77,7 +77,7 @@ const parameters = {
         "create needs toolName and one of time, delaySeconds, interval and cron; pause, resume and cancel need id.",
     },
     toolName: { type: "string", description: "The tool to run." },
-    toolArgs: { type: "object", additionalProperties: true, description: "Its arguments." },
+    toolArgs: { type: "object", additionalProperties: true, description: "Its arguments by name." },
     time: {
       type: "string",
       maxLength: 100,

@@ -133,9 +133,10 @@ export class ToolsService {
   /** Makes a call through the pipeline. Rejects with `CallRefused` when the call was refused before it began. */
   async runTools(name: string, args: unknown, context: RunContext = {}): Promise<EndedCall> {
     const { reach = ownersReach, given, ...others } = context;
-    const { grant, allow } = reach;
+    const { grant, allow, expert } = reach;
     const via = others.sessionID ? `chat ${others.sessionID}` : "chat";
-    const call = { via, ...others, name, input: args, grant, ...(allow && { allow }) };
+    const by = { via, ...(expert && { expert: expert.name }) };
+    const call = { ...by, ...others, name, input: args, grant, ...(allow && { allow }) };
     const ended = await this.#service.run(call);
     const { error } = ended.result;
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
@@ -297,9 +298,15 @@ export function readResultTool(calls: Pick<CallStore, "get" | "readResult">): To
     parameters: {
       type: "object",
       properties: {
-        callId: { type: "string", minLength: 1, maxLength: 200 },
+        callId: { type: "string", minLength: 1, maxLength: 200, description: "As the cut result names it." },
         offset: { type: "integer", minimum: 0, default: 0, description: "The first character to read." },
-        limit: { type: "integer", minimum: 1, maximum: LARGEST_LIMIT, default: USUAL_LIMIT },
+        limit: {
+          type: "integer",
+          minimum: 1,
+          maximum: LARGEST_LIMIT,
+          default: USUAL_LIMIT,
+          description: "How many characters at most.",
+        },
       },
       required: ["callId"],
       additionalProperties: false,

@@ -69,6 +69,12 @@ Examples:
   toolrack skills show pdf-tools
   toolrack skills export "SearXNG Search" --to skills`;
 
+const evalHelp = `
+Examples:
+  toolrack eval
+  toolrack eval evals/files.yaml --offline
+  toolrack eval evals/*.yaml --model local/qwen3 --runs 20`;
+
 /**
  * Makes the program with all commands. The code of a command is imported only when it runs, so that help,
  * completion and usage errors are fast.
@@ -340,7 +346,60 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("check", "say what became of every tool file: loaded, adapted, failed and why")
     .argument("[path]", "a workspace, any folder of tool files, or one file")
     .option("-w, --watch", "go on, and tell of every change")
+    .option("--lint", "also what in the definitions of their tools misleads models")
     .action(runs(async () => (await import("./commands/check.ts")).check));
+
+  command("test", "run the saved calls in tests/*.calls.yaml, or save one with --from")
+    .argument("[pattern]", "a part of a file, a test's name or a tool's; `*` stands for anything")
+    .addOption(
+      new Option(
+        "--mock <mode>",
+        "recorded: what is not recorded runs if it only reads; strict: it fails; off: everything runs",
+      )
+        .choices(["recorded", "strict", "off"])
+        .default("recorded"),
+    )
+    .option("-u, --update", "rewrite snapshots; with --mock off also what inner calls answered")
+    .addOption(
+      new Option("--reporter <form>", "how results are printed; default: pretty").choices([
+        "pretty",
+        "json",
+        "junit",
+      ]),
+    )
+    .option("-w, --watch", "go on, and run what a changed file touches")
+    .option("--from <callId>", "write a test of a recorded call; `logs --ids` shows the last ones")
+    .option("--name <name>", "with --from: what the test is called")
+    .option("--file <name>", "with --from: the file in tests; default: that of the tool")
+    .option("--schema", "print the JSON Schema of the files, for editors")
+    .action(runs(async () => (await import("./commands/test.ts")).test));
+
+  command(
+    "mock",
+    "serve a recording over MCP and HTTP, until Ctrl-C: every call is answered as it was recorded",
+  )
+    .argument("[file]", "a file of tests")
+    .option("--call <callId>", "a recorded call, and those that it made")
+    .option("--session <id>", "all recorded calls of a session")
+    .option("--port <port>", "where to listen; default: any free one", portNumber)
+    .option("--host <host>", "the address to listen on; default: 127.0.0.1")
+    .option("--stdio", "serve the MCP client that starts this, over standard input and output")
+    .action(runs(async () => (await import("./commands/mock.ts")).mock));
+
+  command("lint", "say what in the definitions of tools misleads models, why, and what would settle it")
+    .argument(
+      "[pattern]",
+      "only tools with such a name, such as internal_file_*, or of one MCP server: mcp:KEY",
+    )
+    .action(runs(async () => (await import("./commands/lint.ts")).lint));
+
+  command("eval", "try whether prompts lead to the right tools, by search and by a model")
+    .argument("[files...]", "default: evals/*.yaml of the workspace")
+    .option("--offline", "ask no model, although a provider is configured")
+    .option("--model <name>", "as GET /v1/models lists it; default: the file's, or the config's chat.model")
+    .option("--runs <count>", "ask each prompt so often; default: the file's, or 5", wholeNumber)
+    .addHelpText("after", evalHelp)
+    .action(runs(async () => (await import("./commands/eval.ts")).evaluateFiles));
 
   command("logs", "show the last calls")
     .option("-f, --follow", "go on, and show those to come")

@@ -183,6 +183,21 @@ const sandbox = {
 /** How unreviewed code runs. */
 export type SandboxConfig = Members<typeof sandbox>;
 
+/** What `toolrack lint` looks for. */
+export const lintRules = [
+  ...(["description_missing", "description_vague", "parameter_undescribed", "parameter_vague"] as const),
+  ...(["near_twin", "unknown_id", "strict_lost", "provider_loss", "name_long", "tokens_high"] as const),
+  ...(["annotations_contradict", "destructive_unmarked"] as const),
+] as const;
+
+export type LintRule = (typeof lintRules)[number];
+
+/** Patterns of tools by rule; `all` stands for every rule. */
+const lintPatterns: Key<{ readonly [Rule in LintRule | "all"]?: readonly string[] }> = {
+  ...map(texts),
+  propertyNames: { enum: [...lintRules, "all"] },
+};
+
 const keys = {
   /** Folders with tool files, relative to the workspace. Default `["tools"]`. */
   tools: texts,
@@ -323,6 +338,13 @@ const keys = {
      * read had begun, gets the first one's answer instead of running anew. Default true.
      */
     joinRepeats: choice,
+  }),
+  /** What `toolrack lint` finds in the definitions of tools. */
+  lint: group({
+    /** Rules that are off, each for some tools: `{ near_twin: ["mcp:KEY"], all: ["old_*"] }`. */
+    off: lintPatterns,
+    /** A definition that costs a model's context more tokens is reported. Default 1,000. */
+    maxTokens: count,
   }),
   sandbox: group(sandbox),
   /** Longest run of a tool that sets no limit of its own, in milliseconds. Default 120,000. */

@@ -3,6 +3,8 @@ export {
   defaultLimits,
   defineConfig,
   type FolderGrant,
+  type LintRule,
+  lintRules,
   type Models,
   type ModelTraits,
   retentionOf,

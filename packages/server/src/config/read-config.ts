@@ -148,11 +148,14 @@ function addressProblems({ sandbox, providers = {} }: Config): string[] {
   return [...hosts, ...addresses];
 }
 
-function patternProblems({ mcp, sandbox, approvals }: Config): string[] {
+function patternProblems({ mcp, sandbox, approvals, lint }: Config): string[] {
   const grants = Object.entries(sandbox?.grants ?? {});
   return [
     ...problemsAt("mcp.alwaysListed", mcp?.alwaysListed, problemOfToolPattern),
     ...problemsAt("approvals.unguarded", approvals?.unguarded, problemOfToolPattern),
+    ...Object.entries(lint?.off ?? {}).flatMap(([rule, patterns]) =>
+      problemsAt(`lint.off.${rule}`, patterns, problemOfToolPattern),
+    ),
     ...grants.flatMap(([tool, { tools }]) =>
       problemsAt(`sandbox.grants.${tool}.tools`, tools, problemOfToolPattern),
     ),

@@ -71,7 +71,7 @@ export function logTool(log: CallLog, book: Pick<CallBook, "firstCallerOf" | "is
         minDuration: { type: "number", minimum: 0, description: "At least this many milliseconds." },
         maxDuration: { type: "number", minimum: 0, description: "At most this many milliseconds." },
         startTime: { type: "string", description: "From this time on, such as 2026-03-15T02:29:40Z." },
-        endTime: { type: "string", description: "Up to this time." },
+        endTime: { type: "string", description: "Up to this time, written like startTime." },
         page: { type: "integer", minimum: 1, default: 1, description: "Which page, from 1." },
         pageSize: { type: "integer", minimum: 1, maximum: 500, default: 20, description: "Lines a page." },
         order: { enum: ["newest", "oldest"], default: "newest", description: "Which come first." },

@@ -1,6 +1,7 @@
 import { join, resolve } from "node:path";
 import {
   type ApprovalPolicy,
+  type CallMock,
   type Logger,
   ToolDisabledError,
   type ToolInfo,
@@ -38,7 +39,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { loadBuiltins, openParts } from "./workspace-parts.ts";
+import { loadBuiltins, openParts, providerKeys } from "./workspace-parts.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -57,6 +58,16 @@ export interface OpenOptions {
   readonly cache?: boolean;
   /** The tool files are only checked: no tool runs, and no timer that a file starts. */
   readonly isCheck?: boolean;
+  /** `false` keeps calls out of the log. */
+  readonly log?: boolean;
+  /** A recording that is served in place of the workspace's own tools. */
+  readonly recording?: Recording;
+}
+
+/** Tools of a recording, and what answers their calls. */
+export interface Recording {
+  readonly tools: readonly ToolInfo[];
+  readonly mock: CallMock;
 }
 
 export interface App {
@@ -80,6 +91,8 @@ export interface App {
    * unless it was given in the options. From the first use on, the secrets in the store are masked.
    */
   readonly store: () => Promise<Store>;
+  /** A secret of the workspace; undefined when there is none of this name. */
+  readonly secretOf: (name: string) => Promise<string | undefined>;
   /** What was found when the tool files were loaded. */
   readonly report: LoadReport;
   /**
@@ -190,11 +203,13 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets: ready,
     environment,
     approval: options.approval,
+    mock: options.recording?.mock,
   });
+  for (const tool of options.recording?.tools ?? []) registry.register(tool);
   if (isCheck) refuseCalls(registry, logger);
   const book = new CallBook(registry, root);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
-  registry.subscribe(log.listen, ["record"]);
+  if (options.log !== false) registry.subscribe(log.listen, ["record"]);
 
   const surroundings: InternalSurroundings = {
     ...config.context,
@@ -223,13 +238,16 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     surroundings,
     modules,
     logger,
-    builtins: [
-      ...(config.builtins === false || options.builtins === false
+    builtins:
+      options.recording !== undefined
         ? []
-        : (await loadBuiltins(surroundings, (callId) => book.isAdmin(callId))).map(withBuiltinName)),
-      { ...buildReloadTool((wish) => files.load(wish)), origin: "built-in toolbox/buildReload_tool" },
-      { ...logTool(log, book), origin: "built-in toolbox/log_tool" },
-    ],
+        : [
+            ...(config.builtins === false || options.builtins === false
+              ? []
+              : (await loadBuiltins(surroundings, (callId) => book.isAdmin(callId))).map(withBuiltinName)),
+            { ...buildReloadTool((wish) => files.load(wish)), origin: "built-in toolbox/buildReload_tool" },
+            { ...logTool(log, book), origin: "built-in toolbox/log_tool" },
+          ],
   });
   provided = {
     workspace: root,
@@ -284,6 +302,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       const store = options.store ?? (await parts.store());
       await openValues(false);
       return store;
+    },
+    async secretOf(name) {
+      if (values === undefined && !parts.hasStore()) return undefined;
+      return (await openValues(false))?.secrets.get(name);
     },
     report,
     addUsedFiles(usedFilesOf) {
@@ -365,14 +387,6 @@ function toWorkspace(directory: string, config: Config, toolFolders: readonly st
     mcpFile: resolve(directory, config.mcp?.file ?? "mcp.json"),
     logFile: logFileOf(directory, config),
   };
-}
-
-/**
- * API keys of providers that are written in the config itself; references to variables and secrets are masked
- * elsewhere.
- */
-function providerKeys({ providers = {} }: Config): string[] {
-  return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
 }
 
 function logFileOf(directory: string, config: Config): string {

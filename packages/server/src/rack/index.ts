@@ -1,8 +1,9 @@
-export { type App, type OpenOptions, openWorkspace } from "./app.ts";
+export { type App, type OpenOptions, openWorkspace, type Recording } from "./app.ts";
 export { type OpenedChat, openChatService } from "./chat-service.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
 
 // Most commands do not serve, so this code is loaded on first use.
+import type { providersOf as ProvidersOf } from "./open-chat.ts";
 import type { ownEntries as OwnEntries, startMcpServers as StartMcpServers } from "./rack.ts";
 import type { serve as Serve, serveStdio as ServeStdio } from "./serve.ts";
 
@@ -16,3 +17,7 @@ export const ownEntries: typeof OwnEntries = async (...args) =>
 
 export const startMcpServers: typeof StartMcpServers = async (...args) =>
   (await import("./rack.ts")).startMcpServers(...args);
+
+export const providersOf = async (
+  ...args: Parameters<typeof ProvidersOf>
+): Promise<ReturnType<typeof ProvidersOf>> => (await import("./open-chat.ts")).providersOf(...args);

@@ -1,5 +1,6 @@
+import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
-import type { Secrets } from "../access/index.ts";
+import { openValues, type Secrets } from "../access/index.ts";
 import { type ApprovalInbox, type Calls, metaTools, searchToolName } from "../calls/index.ts";
 import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
 import type { Store } from "../store/index.ts";
@@ -23,13 +24,7 @@ export interface OpenChatParts {
 export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   const { store, approvals, calls, secrets, logger, retry } = parts;
   const { registry, config, skills } = parts.app;
-  const providers = new Providers({
-    providers: config.providers ?? {},
-    model: config.chat?.model,
-    models: config.chat?.models,
-    environment: process.env,
-    readSecret: secrets && ((name) => secrets.get(name)),
-  });
+  const providers = openProviders(config, secrets);
   const chat = new ChatService({
     registry,
     service: calls.service,
@@ -48,4 +43,26 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   await chat.recover();
   chat.follow(ORPHAN_CHECK_SECONDS);
   return chat;
+}
+
+/** The models of a workspace. */
+function openProviders(
+  { providers = {}, chat = {} }: App["config"],
+  secrets: Pick<Secrets, "get"> | undefined,
+): Providers {
+  return new Providers({
+    providers,
+    model: chat.model,
+    models: chat.models,
+    environment: process.env,
+    readSecret: secrets && ((name) => secrets.get(name)),
+  });
+}
+
+/** The models of a workspace that no server serves. Its store is opened when a provider needs a secret. */
+export function providersOf({ config, workspace, store }: App): Providers {
+  const directory = join(workspace.directory, ".toolrack");
+  const get = async (name: string) =>
+    (await openValues({ directory, store: await store() })).secrets.get(name);
+  return openProviders(config, { get });
 }

@@ -38,12 +38,13 @@ import { createMcpSurface, type ExpertView, type McpSurface } from "../mcp/serve
 import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
 import { openStore, type Store, type StoredMcpServer } from "../store/index.ts";
-import { type App, openWorkspace } from "./app.ts";
+import { type App, openWorkspace, type Recording } from "./app.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
   /** Follows changes of `mcp.json`. */
   readonly watch: boolean;
+  readonly recording?: Recording | undefined;
 }
 
 /** A workspace with its store, approvals, calls and MCP servers: the parts that all ways of serving share. */
@@ -98,7 +99,13 @@ export async function openRack(
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
 
-  const app = await openWorkspace(root, { logger, toolValues: values, store, approval: approvals.policy });
+  const app = await openWorkspace(root, {
+    logger,
+    toolValues: values,
+    store,
+    approval: approvals.policy,
+    ...defined({ recording: options.recording }),
+  });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
   app.skills.follow();

@@ -9,7 +9,7 @@ import { writeServerAddress } from "../helpers/server-address.ts";
 import type { HttpSettings } from "../http/index.ts";
 import type { StdioStreams } from "../mcp/serve/index.ts";
 import type { Store } from "../store/index.ts";
-import type { App } from "./app.ts";
+import type { App, Recording } from "./app.ts";
 import { openRack } from "./rack.ts";
 import { startWatchdog } from "./watchdog.ts";
 
@@ -25,6 +25,8 @@ export interface ServeOptions {
    * does nothing else.
    */
   readonly watchdog?: boolean;
+  /** A recording that is served in place of the workspace's own tools. */
+  readonly recording?: Recording;
   /** Called after tool files changed and were reloaded. Without it, files are not watched. */
   readonly onReload?: (report: LoadReport) => void;
 }
@@ -58,7 +60,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
-    const rack = await openRack(root, { logger, watch: options.onReload !== undefined }, opened);
+    const { recording } = options;
+    const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
     const { app, store, approvals, calls, mcp, mcpServers, values, interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
@@ -98,7 +101,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     }
     schedules.start();
     // The workspace may have a tool of this name.
-    if (app.registry.get(SCHEDULE_TOOL) === undefined) app.registry.register(schedules.tool);
+    if (recording !== undefined) logger.debug("A recording has no schedules.");
+    else if (app.registry.get(SCHEDULE_TOOL) === undefined) app.registry.register(schedules.tool);
     else
       logger.warn(
         `The workspace has a tool "${SCHEDULE_TOOL}" of its own, which stays. Schedules that the store has run all the same.`,
@@ -165,7 +169,8 @@ function keepRetention(store: Store, config: Config, logger: Logger): () => Prom
   };
 }
 
-export interface ServeStdioOptions extends Pick<ServeOptions, "logger" | "onReload" | "watchdog"> {
+export interface ServeStdioOptions
+  extends Pick<ServeOptions, "logger" | "onReload" | "watchdog" | "recording"> {
   readonly streams: StdioStreams;
   /** Serves only the tools of this expert. */
   readonly expert?: string;
@@ -185,7 +190,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   await using opened = new AsyncDisposableStack();
   const { app, store, approvals, calls, mcp, mcpServers } = await openRack(
     resolve(directory),
-    { logger, watch: onReload !== undefined },
+    { logger, watch: onReload !== undefined, recording: options.recording },
     opened,
   );
   const { registry } = app;

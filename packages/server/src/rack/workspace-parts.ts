@@ -164,3 +164,11 @@ function withAdminFlag(tool: InternalTool, isAdmin: (callId: string) => boolean)
     },
   };
 }
+
+/**
+ * API keys of providers that are written in the config itself; references to variables and secrets are masked
+ * elsewhere.
+ */
+export function providerKeys({ providers = {} }: Config): string[] {
+  return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
+}

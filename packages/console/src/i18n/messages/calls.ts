@@ -118,6 +118,7 @@ export const calls = {
       "It ended after its limit of {limit} ms: it kept the process busy and could not be stopped",
       "超过 {limit} 毫秒的时限后才结束：它占用了进程，无法被中断",
     ],
+    mocked: ["A recorded answer stood in for the tool", "由录制的结果代替工具作答"],
     loop: ["Loop detected: {evidence}", "检测到死循环：{evidence}"],
   },
   approvals: {

@@ -11,7 +11,9 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Obtains consent if the policy asks for it. Anything but a clear yes is a denial. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
-  if (frame.host.settings.approval?.decide === undefined && !isDangerous(frame)) return;
+  const { mock, host } = frame;
+  const policy = mock?.approval ?? host.settings.approval;
+  if (policy?.decide === undefined && !isDangerous(frame)) return;
   return consent(frame);
 }
 
@@ -21,6 +23,10 @@ export function approve(frame: CallFrame): Promise<void> | undefined {
  */
 function isDangerous({ tool, current }: CallFrame): boolean {
   return tool.info.metadata.dangerous === true || current?.info.metadata.dangerous === true;
+}
+
+function policyOf({ mock, host }: CallFrame): ApprovalPolicy | undefined {
+  return mock?.approval ?? host.settings.approval;
 }
 
 async function consent(frame: CallFrame): Promise<void> {
@@ -48,7 +54,7 @@ async function requireConsent(
   message?: string,
   details?: ApprovalRequest["details"],
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
-  const policy = frame.host.settings.approval;
+  const policy = policyOf(frame);
   const request = requestFor(frame, message, details);
   const decision = await decide(frame, policy, request);
   if (decision.decision === "allow") return decision.arguments;
@@ -131,7 +137,7 @@ async function inTime(
   try {
     const answer = await Promise.race([asked, unanswered]);
     if (answer !== undefined) return answer;
-    const message = approvalExpired(frame.shownName, limit, frame.host.settings.approval?.place);
+    const message = approvalExpired(frame.shownName, limit, policyOf(frame)?.place);
     const data = { reason: "no answer in time", limit };
     throw frame.abortReason ?? frame.refusal(ApprovalDeniedError, message, { data });
   } finally {
@@ -171,6 +177,6 @@ function requestFor(
     stage: frame.startedAt > 0 ? "during" : "before",
     sessionID,
     caller,
-    expiresAt: Date.now() + (frame.host.settings.approval?.timeout ?? DEFAULT_TIMEOUT),
+    expiresAt: Date.now() + (policyOf(frame)?.timeout ?? DEFAULT_TIMEOUT),
   };
 }

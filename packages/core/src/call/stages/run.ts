@@ -10,8 +10,16 @@ import { FrameContext, mayKeepContext, spreading } from "../context.ts";
 import { keepResultKeys, resultKeyStepsOf } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { atOnce, HIDDEN_JSON, maskSteps, REDACTED } from "../mask-steps.ts";
+import type { CallMock } from "../settings.ts";
 import { shownInput, stateChanged } from "../state.ts";
 import { inTurns, oneByOne } from "../time.ts";
+
+/** Asks whether something stands in for the tool in this call. */
+export function mock(frame: CallFrame, stand: CallMock): void {
+  const { input, depth, tool } = frame;
+  frame.answer = stand.answer({ tool: tool.info, input, depth });
+  if (frame.answer !== undefined) frame.flag().mocked = true;
+}
 
 /** Runs the tool, with its time limits watched from here on. */
 export function run(frame: CallFrame): Promise<unknown> | undefined {
@@ -35,6 +43,10 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   deadlines.watch(frame);
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
+  if (frame.answer !== undefined) {
+    frame.output = frame.answer();
+    return;
+  }
   const source = frame.options.env === undefined ? settings.environment : undefined;
   const isAsked =
     source !== undefined && (info.metadata.environment !== undefined || source.tools.has(info.name));

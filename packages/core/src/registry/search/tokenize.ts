@@ -146,6 +146,15 @@ export const STOP_WORDS: ReadonlySet<string> = new Set(
   yourselves`.split(/\s+/),
 );
 
+/** The search terms of a text without stop words and joined pairs, each with the word that it came from. */
+export function searchTerms(text: string): Map<string, string> {
+  const terms = new Map<string, string>();
+  tokenize(text, (term, word, joined) => {
+    if (!joined && !STOP_WORDS.has(word) && !terms.has(term)) terms.set(term, word);
+  });
+  return terms;
+}
+
 interface QueryTerm {
   readonly term: string;
   /** The weight before it is multiplied by the rarity of the term. */

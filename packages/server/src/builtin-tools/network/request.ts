@@ -49,7 +49,7 @@ export default defineTool({
     "Sends an HTTP request and gives the answer: status, headers and body. JSON is indented, text decoded by its charset, small images are shown, other binary content is described (use internal_network_download to keep it). A status of 400 or above is reported as an error together with the body. Bodies are cut at `maxBytes`. Only http and https, and only public addresses: localhost, private networks and cloud metadata are refused unless the operator allowed them. Credentials are dropped when a redirect leads to another origin.",
   input: {
     url: text("A whole address, with http:// or https://.", { minLength: 1 }),
-    method: text(undefined, { enum: methods, default: "GET" }),
+    method: text("The HTTP method.", { enum: methods, default: "GET" }),
     headers: optional(textMap("Request headers.")),
     query: optional(
       field<QueryValues>({

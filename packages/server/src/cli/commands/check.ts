@@ -4,7 +4,7 @@ import { usualFolders, usualFoldersIn } from "../../config/index.ts";
 import type { FileReport, LoadReport } from "../../files/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, exitCodes } from "../cli-error.ts";
+import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { formatDuration, oneLine, printable } from "../text.ts";
 import {
   configOf,
@@ -17,6 +17,7 @@ import {
   withApp,
   workspaceMark,
 } from "../workspace.ts";
+import { type LintResult, lintTools, printFindings } from "./lint.ts";
 
 type Status = FileReport["status"];
 
@@ -32,16 +33,24 @@ const marks: Record<Status, { text: string; style: "green" | "yellow" | "red" | 
 export async function check(
   cli: Cli,
   path: string | undefined,
-  { watch = false }: { readonly watch?: boolean },
+  { watch = false, lint = false }: { readonly watch?: boolean; readonly lint?: boolean },
 ): Promise<void> {
+  if (watch && lint) throw usageError("--watch does not go with --lint. Run them one after the other.");
   const subject = await subjectOf(cli, path);
   // A check writes nothing into the project.
   return withApp(cli, { ...subject.open, cache: false, isCheck: true }, async (app) => {
     const report = narrowed(app.report, subject);
-    print(cli, report, watch);
+    const found = lint ? await lintFiles(app, report) : undefined;
+    print(cli, report, watch, found);
     if (watch) await follow(cli, app, subject);
-    else if (failuresIn(report).length > 0) cli.exitCode = exitCodes.failure;
+    else if (failuresIn(report).length > 0 || found?.items.length) cli.exitCode = exitCodes.failure;
   });
+}
+
+/** Lints the tools of the files, beside all others that can be had without a server. */
+async function lintFiles(app: App, { files }: LoadReport): Promise<LintResult> {
+  const own = new Set(files.map(({ file }) => file));
+  return lintTools(app, ({ origin = "" }) => own.has(origin));
 }
 
 function narrowed(report: LoadReport, { open, only }: Subject): LoadReport {
@@ -52,17 +61,18 @@ function narrowed(report: LoadReport, { open, only }: Subject): LoadReport {
   };
 }
 
-function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean): void {
+function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean, found?: LintResult): void {
   const counts = countsOf(report);
   if (cli.json && isFirstOfMany) {
     cli.printJsonLine({ ...report, counts });
     return;
   }
-  cli.answer({ ...report, counts }, () => {
+  cli.answer({ ...report, counts, ...(found && { findings: found.items }) }, () => {
     for (const file of report.files) printFile(cli, file);
     if (report.files.length === 0) cli.talk("There are no tool files here.");
     const summary = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
     cli.print(`${report.files.length} files: ${summary.join(", ")} (${formatDuration(report.duration)})`);
+    if (found !== undefined) printFindings(cli, found);
   });
 }
 

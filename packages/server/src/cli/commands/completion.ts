@@ -60,7 +60,7 @@ async function offer(program: Command, typed: Typed, loadTools: LoadTools): Prom
   }
   const argument = command.registeredArguments[positional.length];
   if (argument?.argChoices !== undefined) return argument.argChoices.map((word) => ({ word, about: "" }));
-  if (command.name() !== "call" && command.name() !== "show") return [];
+  if (!["call", "show", "lint"].includes(command.name())) return [];
   const [name] = positional;
   const tools = name === undefined || command.name() === "call" ? await loadTools(typed.directory) : [];
   if (name === undefined)

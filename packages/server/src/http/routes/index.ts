@@ -4,6 +4,7 @@ import type { HttpExtension, Route } from "../wire/index.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
+import { lintRoute } from "./lint.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
@@ -13,6 +14,7 @@ import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
 import { expertRoutes, skillRoutes } from "./skills.ts";
+import { testRoutes } from "./tests.ts";
 import { tokenRoutes } from "./tokens.ts";
 import { toolRoutes } from "./tools.ts";
 import { secretRoutes, settingRoutes } from "./values.ts";
@@ -28,7 +30,9 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...secretRoutes(services),
     ...settingRoutes(services),
     ...toolRoutes(services),
+    lintRoute(services),
     ...callRoutes(services),
+    ...testRoutes(services),
     statsRoute(services),
     overviewRoute(services),
     ...approvalRoutes(services),

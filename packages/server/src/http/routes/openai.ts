@@ -96,6 +96,7 @@ export function openaiRoutes(services: HttpServices): Route[] {
         const { strict: isStrict = false, expert, envelope: isWrapped, ...options } = query;
         const reach = withMetaTools(reachOf(ownGrant, experts, expert));
         const { grant, allow } = reach;
+        const named = reach.expert?.name;
         const format = isStrict ? strictly : plain;
         const requests = parseOpenAIToolCalls(body);
         guard.limitRate(grant, requests.length - 1);
@@ -108,7 +109,8 @@ export function openaiRoutes(services: HttpServices): Route[] {
           const { name, arguments: input } = isKnown ? format(info).restore(request) : request;
           const { signal } = gone;
           const { headers } = incoming;
-          const call = { name, input, grant, allow, signal, headers, via: viaOf(headers), ...options };
+          const by = { via: viaOf(headers), expert: named };
+          const call = { name, input, grant, allow, signal, headers, ...by, ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
             await resultOf(() => service.run(call)),

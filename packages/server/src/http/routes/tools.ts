@@ -181,10 +181,12 @@ export function toolRoutes(services: HttpServices): Route[] {
       errors: [...refusals, "expert_not_found", "call_exists", "too_many_calls", "stopping"],
       handle({ params, query, body, grant, incoming, outgoing }) {
         const { arguments: input, ...options } = body;
-        const reach = query.expert === undefined ? { grant } : reachOf(grant, skills.experts, query.expert);
+        const reach: Reach =
+          query.expert === undefined ? { grant } : reachOf(grant, skills.experts, query.expert);
         const called = params.name.includes("://") ? nameIn(params.name) : params.name;
         if (body.dryRun === true) requireDryRun(registry.get(called), reach);
-        const call = { name: called, input, grant: reach.grant, allow: reach.allow, ...options };
+        const expert = reach.expert?.name;
+        const call = { name: called, input, grant: reach.grant, allow: reach.allow, expert, ...options };
         return serveCall(service, call, incoming, outgoing);
       },
     }),

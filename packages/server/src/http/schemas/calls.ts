@@ -1,4 +1,5 @@
 import { toolErrorCodes } from "@toolrack/core";
+import { lintRules } from "../../config/index.ts";
 import { httpErrorCodes, s } from "../wire/index.ts";
 
 const toolSummary = {
@@ -50,6 +51,7 @@ const callFacts = {
     via: s.text(
       "By what the caller made it: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
     ),
+    expert: s.text("The expert as whom the caller made it."),
     tid: s.text(),
     depth: s.count(),
     timestamp: s.moment(),
@@ -139,11 +141,54 @@ export const callSchemas = {
         { limit: s.amount() },
         "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
       ),
+      "mocked?": s.boolean("A recorded answer stood in for the tool, which did not run."),
       "loop?": s.anyObject("What the loop guard said: `action`, `signal`, `count`, `evidence`."),
       "waited?": s.amount("Milliseconds for which it waited for a person, which is not the tool's time."),
     },
     "What was done to a call that a reader of its record should know.",
   ),
+  SavedTest: s.object({
+    file: s.text("Relative to the workspace."),
+    line: s.count(),
+    name: s.text(),
+    tool: s.text(),
+    "last?": s.ref("TestResult"),
+  }),
+  TestFileFailure: s.object(
+    { file: s.text(), "line?": s.count(), reason: s.text(), remedy: s.text() },
+    "A file of tests that cannot be read.",
+  ),
+  TestResult: s.object({
+    file: s.text(),
+    line: s.count(),
+    name: s.text(),
+    tool: s.text(),
+    status: s.choice(["passed", "failed"]),
+    problems: s.list(
+      s.object({
+        kind: s.text("What does not hold: `status`, `equals`, `calls` and the like."),
+        message: s.text(),
+        "differences?": s.list(
+          s.object({
+            path: s.text("A JSON pointer."),
+            "expected?": s.anything("Absent: nothing was expected there."),
+            "actual?": s.anything("Absent: there is nothing."),
+          }),
+        ),
+      }),
+    ),
+    notes: s.texts(),
+    duration: s.amount(),
+    "at?": s.moment(),
+  }),
+  TestReport: s.object({
+    mode: s.choice(["recorded", "strict", "off"]),
+    results: s.list(s.ref("TestResult")),
+    failures: s.list(s.ref("TestFileFailure")),
+    passed: s.count(),
+    failed: s.count(),
+    duration: s.amount(),
+  }),
   ToolSummary: s.object(toolSummary),
   Tool: s.object({
     ...toolSummary,
@@ -169,6 +214,17 @@ export const callSchemas = {
       description: "With `groups`: the tags that most tools of the list have.",
     }),
   }),
+  Finding: s.object(
+    {
+      code: s.choice(lintRules),
+      tool: s.text(),
+      reason: s.text(),
+      remedy: s.text("What would settle it."),
+      "parameters?": s.texts("The parameters that it is about: `filter.since`, `items[].id`."),
+      "twin?": s.text("The tool with which models will confuse this one."),
+    },
+    "Something in a tool's definition that misleads models.",
+  ),
   CallAnswer: s.object({
     callId: s.text(),
     toolName: s.text(),

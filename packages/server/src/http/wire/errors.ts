@@ -147,6 +147,10 @@ export const httpErrorCodes = {
     when: "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.",
   },
   call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
+  call_unwritable: {
+    status: 409,
+    when: "The call cannot be written down as a test: its record is not whole, a secret cannot be left out (`details.path`), or the file of tests refuses it.",
+  },
   call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
   result_elsewhere: {
     status: 410,

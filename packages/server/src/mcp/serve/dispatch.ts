@@ -179,6 +179,7 @@ function startCall(
   if (reply.connection !== undefined) call.connection = reply.connection;
   if (meta.traceparent !== undefined) call.headers = { ...reply.headers, ...traceOf(meta) };
   if (caller.allow !== undefined) call.allow = caller.allow;
+  if (caller.expert !== undefined) call.expert = caller.expert.name;
   if (typeof session === "string") call.sessionID = session;
   if (callId === undefined) {
     call.begun = (cancel) => {

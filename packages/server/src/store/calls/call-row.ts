@@ -24,6 +24,8 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly owner?: string;
   /** By what the caller made the call: the console, a program, an MCP client, a chat or a schedule. */
   readonly via?: string;
+  /** The name of the expert as whom the caller made the call. */
+  readonly expert?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
   readonly trace?: CallTrace;
@@ -69,6 +71,8 @@ export interface EndingDetails {
   readonly trace?: CallTrace | undefined;
   /** By what the caller made the call. */
   readonly via?: string | undefined;
+  /** The name of the expert as whom the caller made the call. */
+  readonly expert?: string | undefined;
 }
 
 /**
@@ -211,7 +215,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     result_blob: textBlob?.name ?? null,
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
-    flags: record.flags === undefined && via === undefined ? null : flagsJson(record.flags, via),
+    flags: record.flags === undefined && via === undefined ? null : flagsJson(record.flags, details),
     error,
     result_text: text,
     more,
@@ -251,11 +255,15 @@ function shorten(content: string, callId: string): string {
   return `${content.slice(0, SHOWN)}\n… ${rest} more characters: the whole result is kept as call ${callId}; read on from offset ${SHOWN} …`;
 }
 
-/** The column `flags`: the flags, and by what the call was made. */
-type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & { readonly via?: string | undefined };
+/** The column `flags`: the flags, by what the call was made, and as which expert. */
+type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & Pick<StoredCall, "via" | "expert">;
 
-function flagsJson(flags: ToolCallRecord["flags"], via: string | undefined): string {
-  const recorded: RecordedFlags = { ...flags, ...(via !== undefined && { via: toLabel(via) }) };
+function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: EndingDetails): string {
+  const recorded: RecordedFlags = {
+    ...flags,
+    ...(via !== undefined && { via: toLabel(via) }),
+    ...(expert !== undefined && { expert: toLabel(expert) }),
+  };
   return toJson(recorded);
 }
 
@@ -283,7 +291,9 @@ function toLabel(text: string): string {
 const unlisted = ["parameters", "result_text", "more", "more_blob", "log", "root_call_id"] as const;
 
 /** The members of a call that stand in columns of their own. */
-const calls = rowMap<Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace" | "via">>()(
+const calls = rowMap<
+  Omit<StoredCall, "parameters" | "status" | "result" | "log" | "trace" | "via" | "expert">
+>()(
   "calls",
   {
     outcome: plain("state"),
@@ -328,7 +338,7 @@ export function shownParts(expression: ExpressionBuilder<Tables, "calls">) {
  */
 export function toStoredCall(row: ListedRow, more?: string | null, logged?: string | null): StoredCall {
   const { error: recorded, flags: noted, ...call } = calls.toRecord(row);
-  const { via, ...flags }: RecordedFlags = noted ?? {};
+  const { via, expert, ...flags }: RecordedFlags = noted ?? {};
   const { trace, ...plainError }: Partial<RecordedError> = recorded ?? {};
   const parameters = fromJson<Record<string, unknown>>(row.parameters) ?? tooLarge(row.size);
   // Without its trace, a recorded error is the error that was recorded.
@@ -339,6 +349,7 @@ export function toStoredCall(row: ListedRow, more?: string | null, logged?: stri
     ...(call.outcome === "error" && error?.code === "cancelled" && { outcome: "cancelled" }),
     ...(Object.keys(flags).length > 0 && { flags }),
     ...(via !== undefined && { via }),
+    ...(expert !== undefined && { expert }),
     parameters,
     status: row.state === "interrupted" ? "error" : row.state,
     ...(error && { error }),

@@ -1,0 +1,69 @@
+import type { RegistrySnapshot, ToolInfo } from "@toolrack/core";
+import type { Grant } from "../../access/index.ts";
+import { isHelperTool } from "../../calls/index.ts";
+import { toolMatcher } from "../../config/index.ts";
+import type { Linter } from "../../lint/index.ts";
+import type { HttpServices } from "../services.ts";
+import { type Route, routesFor, s } from "../wire/index.ts";
+
+export function lintRoute(services: HttpServices): Route {
+  const linters = new Linters(services);
+  return routesFor("tools", "token")(
+    "GET /api/lint",
+    "lintTools",
+    "What in the definitions of tools misleads models",
+    {
+      description:
+        "Enabled tools are judged beside all others that the token may use. The config (`lint.off`) and comments in tool files switch rules off.",
+      query: {
+        tools: s.text({
+          default: "*",
+          description: "A pattern: `internal_file_*`, or `mcp:KEY` for those of one MCP server.",
+        }),
+        limit: s.integer({ minimum: 1, maximum: 10_000, default: 1_000 }),
+      },
+      answer: [
+        "The findings.",
+        s.object({
+          items: s.list(s.ref("Finding")),
+          total: s.count("How many findings there are, those beyond `limit` too."),
+          tools: s.count("How many tools were looked at."),
+        }),
+      ],
+      async handle({ query: { tools: pattern = "*", limit = 1_000 }, grant }) {
+        const { all, linter } = await linters.of(grant);
+        const chosen = all.filter(toolMatcher([pattern]));
+        const { readSwitches } = await import("../../lint/index.ts");
+        const found = await linter.lint(await readSwitches(services.workspace.directory, chosen), chosen);
+        return { items: found.slice(0, limit), total: found.length, tools: chosen.length };
+      },
+    },
+  );
+}
+
+type MadeLinter = Promise<{ readonly all: readonly ToolInfo[]; readonly linter: Linter }>;
+
+/** Keeps a linter for each grant and version of the rack. It knows only the tools that the grant may use. */
+class Linters {
+  readonly #services: Pick<HttpServices, "registry" | "config">;
+  readonly #known = new WeakMap<Grant, { readonly snapshot: RegistrySnapshot; readonly made: MadeLinter }>();
+
+  constructor(services: Pick<HttpServices, "registry" | "config">) {
+    this.#services = services;
+  }
+
+  of(grant: Grant): MadeLinter {
+    const snapshot = this.#services.registry.snapshot();
+    const known = this.#known.get(grant);
+    if (known?.snapshot === snapshot) return known.made;
+    const made = this.#open(snapshot.list().filter((tool) => grant.mayUse(tool) && !isHelperTool(tool.name)));
+    this.#known.set(grant, { snapshot, made });
+    return made;
+  }
+
+  async #open(all: readonly ToolInfo[]): MadeLinter {
+    // Loaded on first use: most servers are never asked.
+    const { Linter } = await import("../../lint/index.ts");
+    return { all, linter: await Linter.open(all, this.#services.config.lint) };
+  }
+}

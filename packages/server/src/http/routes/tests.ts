@@ -1,0 +1,126 @@
+import { masterGrant } from "../../access/index.ts";
+import { reasonOf } from "../../helpers/index.ts";
+import {
+  mockModes,
+  readTestFiles,
+  recordTest,
+  saveTest,
+  selectTests,
+  type TestResult,
+  TestRunner,
+  testFileSchema,
+  UnwritableCall,
+} from "../../tests/index.ts";
+import { unknownCall } from "../call-answers.ts";
+import type { HttpServices } from "../services.ts";
+import { HttpError, type Route, routesFor, s, whileAwaited } from "../wire/index.ts";
+
+/** As whom tests call tools on the server: their records are told apart by it. */
+const tester = { ...masterGrant, caller: "test" };
+
+export function testRoutes(services: HttpServices): Route[] {
+  const { registry, store, skills, service, values, workspace } = services;
+  const route = routesFor("tests", "admin");
+  const { directory } = workspace;
+  /** How each test ended last on this server, by file and name. */
+  const last = new Map<string, TestResult & { readonly at: number }>();
+  const keyOf = ({ file, name }: { file: string; name: string }) => `${file} ${name}`;
+  const runner = new TestRunner({
+    registry,
+    directory,
+    expertAllows: (name) => skills.experts.find(name)?.allows,
+    secretOf: async (name) => process.env[name] ?? (await values.secrets.get(name)),
+    call: async (name, input, options) =>
+      (await service.run({ name, input, grant: tester, via: "test", ...options })).result,
+  });
+  return [
+    route("POST /api/calls/{callId}/test", "saveTest", "Writes a test of a recorded call", {
+      description:
+        "Into `tests/*.calls.yaml` of the workspace: the call, what came of it, and what the calls that it made answered. No secret is written: a reference stands for it.",
+      params: { callId: s.text({ minLength: 1 }) },
+      optionalBody: s.closed({
+        "name?": s.text({ minLength: 1, maxLength: 200, description: "What the test is called." }),
+        "file?": s.text({
+          pattern: "^[\\w.-]{1,100}$",
+          description: "The file in `tests`. Default: the tool's.",
+        }),
+      }),
+      answer: [
+        "The test.",
+        s.object({ file: s.text("Relative to the workspace."), name: s.text(), test: s.anyObject() }),
+      ],
+      errors: ["call_not_found", "call_unwritable"],
+      async handle({ params: { callId }, body: { name, file }, incoming }) {
+        if ((await store.calls.get(callId)) === undefined) throw unknownCall(callId);
+        const { host = "127.0.0.1:7300" } = incoming.headers;
+        try {
+          const recorded = await recordTest(callId, { ...store, registry }, name);
+          const schemaUrl = `http://${host}/schemas/calls.json`;
+          return await saveTest(directory, recorded, { file, isNamed: name !== undefined, schemaUrl });
+        } catch (thrown) {
+          const path = thrown instanceof UnwritableCall ? thrown.path : undefined;
+          throw new HttpError("call_unwritable", reasonOf(thrown), { details: { callId, path } });
+        }
+      },
+    }),
+    route("GET /api/tests", "listTests", "The tests of the workspace, and how each ended last", {
+      query: { tool: s.text("Only tests that call this tool themselves, or answer a call of it.") },
+      answer: [
+        "The tests.",
+        s.object({ items: s.list(s.ref("SavedTest")), failures: s.list(s.ref("TestFileFailure")) }),
+      ],
+      async handle({ query: { tool } }) {
+        const wanted = tool === undefined ? undefined : (registry.get(tool)?.name ?? tool);
+        const files = await readTestFiles(directory);
+        const isMeant = (test: { tool: string; calls?: readonly { tool: string }[] }) =>
+          wanted === undefined ||
+          test.tool === wanted ||
+          test.calls?.some((call) => call.tool === wanted) === true;
+        return {
+          items: selectTests(files, undefined, isMeant).flatMap(({ tests }) =>
+            tests.map((test) => {
+              const { file, line, name, tool: tested } = test;
+              return { file, line, name, tool: tested, last: last.get(keyOf(test)) };
+            }),
+          ),
+          failures: files.flatMap((file) => file.failures),
+        };
+      },
+    }),
+    route("POST /api/tests/run", "runTests", "Runs tests of the workspace", {
+      description: "On the tools as they are served now. The calls are recorded, with the caller `test`.",
+      optionalBody: s.closed({
+        "tool?": s.text("Only tests of this tool."),
+        "file?": s.text(),
+        "name?": s.text(),
+        "mock?": s.choice(mockModes, {
+          default: "recorded",
+          description: "What answers inner calls; see the guide.",
+        }),
+      }),
+      answer: ["How they ended.", s.ref("TestReport")],
+      async handle({ body: { tool, file, name, mock: mode = "recorded" }, incoming, outgoing }) {
+        const isMeant = (test: { file: string; name: string; tool: string }) =>
+          (tool === undefined || test.tool === tool) &&
+          (file === undefined || test.file === file) &&
+          (name === undefined || test.name === name);
+        const files = selectTests(await readTestFiles(directory), undefined, isMeant);
+        const report = await whileAwaited(incoming, outgoing, (signal) =>
+          runner.run(files, { mode, signal }),
+        );
+        for (const result of report?.results ?? []) last.set(keyOf(result), { ...result, at: Date.now() });
+        return report;
+      },
+    }),
+    routesFor("tests", "open")(
+      "GET /schemas/calls.json",
+      "testFileSchema",
+      "The JSON Schema of files of tests",
+      {
+        description: "For editors: `# yaml-language-server: $schema=…` in the first line of a file.",
+        answer: ["The schema.", s.anyObject()],
+        handle: async () => testFileSchema,
+      },
+    ),
+  ];
+}

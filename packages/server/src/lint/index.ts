@@ -1,0 +1,2 @@
+export { Linter, type LintSwitches, readSwitches } from "./lint.ts";
+export type { Finding } from "./tool-facts.ts";
