@@ -63,6 +63,7 @@ export class CallFrame {
   draft: RawResult | undefined = undefined;
   /** The mask of which it is known that a long text of the draft has none of its values. */
   cleanOf: Mask | undefined = undefined;
+  kept: KeptTexts | undefined = undefined;
   result: ToolResult | undefined = undefined;
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
@@ -191,6 +192,14 @@ export class CallFrame {
 
 function ignore(): void {}
 
+/** The texts of a long draft as they are kept. */
+interface KeptTexts extends Pick<RawResult, "content" | "structuredText"> {
+  /** Whether the structured value is too large for a model. */
+  readonly isBulky: boolean;
+  /** The mask that hides the secrets in them. */
+  readonly masked: Mask;
+}
+
 /** Arguments with secrets masked. Made once per call, for all listeners and records. */
 export interface ShownInput {
   readonly source: unknown;
@@ -318,6 +327,7 @@ export class CallHistory {
   shrink(frame: CallFrame): void {
     const { result } = frame;
     frame.shown = undefined;
+    frame.kept = undefined;
     if (frame.startedAt > 0) frame.raw = undefined;
     else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
     if (frame.isLarge) {

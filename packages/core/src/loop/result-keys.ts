@@ -4,7 +4,7 @@ import type { RawResult } from "../tool/result.ts";
 import { saysError } from "./inference.ts";
 import { maskNoise, maskVolatile } from "./noise.ts";
 
-type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredSize">;
+type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
 
 /** Two results are compared by these keys. */
 export interface ResultKeys {
@@ -55,15 +55,16 @@ function partsBeyondText({
   content,
   attachments,
   structured,
-  structuredSize,
+  structuredText,
   blocks,
 }: Parts): string | undefined {
   if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
   const parts: string[] = [];
-  // Without a size of its own, the value is as long as its text; a long text is then its JSON.
-  const size = structuredSize ?? content.length;
-  if (structured !== undefined && (structuredSize !== undefined || size <= large)) {
-    const text = size <= large ? safeJson(structured).text : `${size} ${hashSamples(structured)}`;
+  // Without a text of its own, the value is as long as the result's text; a long text is then its JSON.
+  const size = structuredText?.length ?? content.length;
+  if (structured !== undefined && (structuredText !== undefined || size <= large)) {
+    const text =
+      size <= large ? (structuredText ?? safeJson(structured).text) : `${size} ${hashSamples(structured)}`;
     if (text !== content) parts.push(text);
   }
   for (const { mime, filename, url } of attachments ?? []) {

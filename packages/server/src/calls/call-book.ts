@@ -58,6 +58,8 @@ export interface ClientConnection {
 
 /** Who made the first call of a chain, and how it reached the rack. */
 export interface Origin {
+  /** The first call. Undefined when no recorded call began the chain. */
+  readonly callId?: string;
   readonly caller: string;
   readonly isAdmin: boolean;
   /** The id of the caller's token; `master` for the operator. */
@@ -108,6 +110,7 @@ export class LiveCall implements StartedCall {
   readonly expert: string | undefined;
   readonly origin: Origin | undefined;
   readonly owner: string;
+  readonly rootCallId: string | undefined;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
@@ -141,6 +144,7 @@ export class LiveCall implements StartedCall {
     this.expert = call.expert;
     this.origin = origin;
     this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
+    this.rootCallId = call.rootCallId;
     this.grant = grant;
     this.watcher = watcher;
   }
@@ -221,7 +225,7 @@ export class CallBook {
     const { grant, watcher, connection, headers } = entrance;
     const { caller, admin: isAdmin, id: owner } = grant;
     const sessionID = entrance.isPassingSession ? "" : call.sessionID;
-    const origin = { caller, isAdmin, owner, sessionID, connection, headers };
+    const origin = { callId: call.callId, caller, isAdmin, owner, sessionID, connection, headers };
     const live = new LiveCall(call, call.depth ?? 0, origin, grant, watcher);
     this.#live.set(call.callId, live);
     return live;
@@ -262,6 +266,13 @@ export class CallBook {
   ownerOfRefused({ caller, parentCallId }: ToolCallRecord): string {
     const first = parentCallId === undefined ? caller : this.firstCallerOf(parentCallId);
     return first === undefined || operators.has(first) ? "" : first;
+  }
+
+  /** The first call of a chain that a new call belongs to. Undefined without a parent, or when it is no longer known. */
+  rootUnder(parentCallId: string | undefined): string | undefined {
+    if (parentCallId === undefined) return undefined;
+    const parent = this.#live.entries.get(parentCallId);
+    return parent === undefined ? this.originOf(parentCallId)?.callId : (parent.rootCallId ?? parentCallId);
   }
 
   close(): void {
@@ -317,7 +328,11 @@ export class CallBook {
     const name = info?.name ?? toolName;
     const displayName = info?.displayName ?? name;
     const timestamp = Date.now();
-    const call = { callId, parentCallId, toolName: name, displayName, sessionID, caller, timestamp };
+    const rootCallId = this.rootUnder(parentCallId);
+    const call = {
+      ...{ callId, parentCallId, rootCallId, toolName: name },
+      ...{ displayName, sessionID, caller, timestamp },
+    };
     const parent = parentCallId === undefined ? undefined : this.#live.entries.get(parentCallId);
     const depth = parentCallId === undefined ? 0 : (parent?.depth ?? 0) + 1;
     // This runs in the async context of the call that makes the new one, even when that call has ended and only its
@@ -326,7 +341,7 @@ export class CallBook {
     const isAdmin = operators.has(caller);
     const origin =
       makerId === undefined
-        ? { ...operatorOrigin, caller, isAdmin, owner: isAdmin ? masterGrant.id : caller, sessionID }
+        ? { ...operatorOrigin, callId, caller, isAdmin, owner: isAdmin ? masterGrant.id : caller, sessionID }
         : this.originOf(makerId);
     // The watcher of a `toolrack_call` also gets the progress and the log lines of the tool that it calls.
     const { progress, log } = (parent?.toolName === callToolName && parent.watcher) || {};

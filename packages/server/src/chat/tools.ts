@@ -123,9 +123,18 @@ export class ToolsService {
     return { ...offer, chosen: chosen.map(({ name }) => name) };
   }
 
-  /** The estimated tokens of the definition of each tool within reach, the most expensive first. */
-  getCosts(reach: Reach): ToolCost[] {
-    return this.#costsOf(this.#own(reach)).sort((one, other) => other.tokens - one.tokens);
+  /**
+   * The estimated tokens of the definition of each tool within reach but those in `names`, the most expensive first. With
+   * more than `most` of them only their number: estimating tens of thousands would stop everything else.
+   */
+  getOtherCosts(
+    reach: Reach,
+    names: ReadonlySet<string>,
+    most: number,
+  ): { readonly costs: readonly ToolCost[]; readonly unlisted: number } {
+    const others = this.#own(reach).filter(({ name }) => !names.has(name));
+    if (others.length > most) return { costs: [], unlisted: others.length };
+    return { costs: this.#costsOf(others).sort((one, other) => other.tokens - one.tokens), unlisted: 0 };
   }
 
   /** Makes a call through the pipeline. Rejects with `CallRefused` when the call was refused before it began. */

@@ -24,6 +24,16 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
       values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
   },
+  // Adds the root of a call's chain, and indexes of calls by it, by their caller, that were cancelled and that went in
+  // circles, and of a skill's tools by position.
+  "0015_roots": async (db, engine) => {
+    await createTables(db, engine);
+    // Days are counted for all tools together from now on.
+    await sql`delete from call_counts where span = 'day' and tool_name = ''`.execute(db);
+    await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
+      select span, starts_at, '', bucket, part, sum(calls), sum(errors), sum(cancelled), sum(total)
+      from call_counts where span = 'day' group by span, starts_at, bucket, part`.execute(db);
+  },
   // Creates the table `loop_releases`.
   "0017_loops": createTables,
   // Adds the column `via` to `approvals`.
@@ -104,7 +114,8 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
     await run(`create table if not exists ${quote(name)} (${columns.join(", ")}) ${ending}`);
   }
   await changeCalls(db, engine);
-  for (const [name, { on, unique, only }] of Object.entries(indexes)) {
+  for (const [name, { on, unique, only, isPartial }] of Object.entries(indexes)) {
+    if (engine === "mysql" && isPartial) continue;
     const [table = "", columns = ""] = on.replace(")", "").split(" (");
     const names = columns.split(", ").map(quote).join(", ");
     const kind = unique === true ? "unique index" : "index";
@@ -126,7 +137,7 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
 
 /** Brings the table `calls` of an older version to the columns of this one. */
 async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
-  await addColumn(db, engine, "calls", "owner");
+  for (const name of ["owner", "root_call_id"]) await addColumn(db, engine, "calls", name);
   if (engine === "mysql")
     await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forgetRepeated);
   else await sql`drop index if exists calls_by_parent`.execute(db);

@@ -15,6 +15,8 @@ export const tables = {
     // The caller of the chain's first call, when it has a token; empty when that is the operator. Null in rows of older
     // versions, which `CountFiller` counts: of those only rows of callers with a token get an owner.
     "owner key?",
+    // The first call of the chain. Null in that call itself, and in rows of older versions.
+    "root_call_id key?",
     "state code(running|completed|error|interrupted), timestamp whole, duration real?, run_duration real?",
     // The process that runs or ran the call: see the class `Instance`.
     "instance code",
@@ -146,12 +148,19 @@ export const tables = {
   chat_handoffs: ["id code primary, owner key, session_id code, created_at whole, messages text"],
 } as const;
 
+/** The JSON of an error begins with its name. */
+export const wasCancelled = `error like '{"name":"ToolCancelledError"%'`;
+/** Quotes inside JSON texts are escaped, so this matches a key and nothing else. */
+export const wasInLoop = `flags like '%"loop":%'`;
+
 /**
  * The indexes by name, with table and columns. `unique`: no two rows have the same values there. `only`: the
  * rows that a partial index covers, because indexes are half the cost of writing a call. Queries must repeat
- * this condition, or SQLite does not use the index.
+ * this condition, or SQLite does not use the index. `isPartial`: it would be of no use with all rows, as on MySQL.
  */
-export const indexes: Readonly<Record<string, { on: string; unique?: true; only?: string }>> = {
+export const indexes: Readonly<
+  Record<string, { on: string; unique?: true; only?: string; isPartial?: true }>
+> = {
   calls_by_time: { on: "calls (timestamp, call_id)" },
   calls_by_session: { on: "calls (session_id, timestamp)", only: "session_id <> ''" },
   calls_by_tool: { on: "calls (tool_name, timestamp)" },
@@ -160,7 +169,11 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
     on: "calls (parent_call_id, timestamp, call_id)",
     only: "parent_call_id is not null",
   },
+  calls_by_root: { on: "calls (root_call_id, timestamp, call_id)", only: "root_call_id is not null" },
   calls_by_owner: { on: "calls (owner, timestamp)", only: "owner <> ''" },
+  calls_by_caller: { on: "calls (caller, timestamp)" },
+  calls_cancelled: { on: "calls (timestamp, call_id)", only: wasCancelled, isPartial: true },
+  calls_in_loops: { on: "calls (timestamp, call_id)", only: wasInLoop, isPartial: true },
   calls_by_result_blob: { on: "calls (result_blob)", only: "result_blob is not null" },
   calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
   loop_releases_by_session: { on: "loop_releases (session_id, released_at)" },
@@ -171,6 +184,7 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   skills_name: { on: "skills (name)", unique: true },
   skills_mark: { on: "skills (mark)", unique: true },
   skill_tools_name: { on: "skill_tools (skill_id, name)", unique: true },
+  skill_tools_by_position: { on: "skill_tools (skill_id, position)" },
   skill_files_key: { on: "skill_files (skill_id, path)", unique: true },
   experts_name: { on: "experts (name_key)", unique: true },
   expert_skills_key: { on: "expert_skills (expert_id, skill_id)", unique: true },

@@ -107,6 +107,30 @@ export function testOpening(place: TestPlace): void {
     expect((await approvals.get("q"))?.via).toBe("client 1.0");
   });
 
+  test("an older database that counted days by tool only is counted in all too", async () => {
+    const options = await place.make();
+    const before = await place.open(options);
+    const timestamp = Date.now() - 12 * 86_400_000;
+    for (const toolName of ["one", "one", "two"])
+      await before.calls.finished(makeRecord({ timestamp, toolName }), textResult("x"));
+    await before.close();
+    for (const statement of [
+      "delete from toolrack_migrations where name >= '0015'",
+      "delete from call_counts where span = 'day' and tool_name = ''",
+    ])
+      await place.run(options, statement);
+    const store = await place.open(options);
+    const { calls, buckets, tools } = await store.calls.statistics({
+      since: timestamp - 86_400_000,
+      until: Date.now(),
+    });
+    expect([calls, buckets.map((bucket) => bucket.calls)]).toEqual([3, [3]]);
+    expect(tools.map(({ toolName, calls }) => [toolName, calls])).toEqual([
+      ["one", 2],
+      ["two", 1],
+    ]);
+  });
+
   test("a store can be closed twice, and takes nothing afterwards", async () => {
     const store = await openStore(await place.make());
     await store.close();
