@@ -117,7 +117,7 @@ function keyOf({ sessionID, options }: CallFrame): string {
   return sessionKey(sessionID, options.sessionCaller);
 }
 
-/** Characters. Keys of a larger result cost more than the rest of its call. */
+/** In characters. Computing the keys of a larger result takes longer than everything else in its call. */
 const LARGE = 1024 * 1024;
 
 /**

@@ -46,7 +46,10 @@ export interface CallRequest {
   readonly dryRun?: boolean;
   /** The id of the call that this one repeats. */
   readonly replayOf?: string;
-  /** By what the caller makes the call, for the record. */
+  /**
+   * What the caller used to make the call, such as `console`, a program's name or `schedule ID`. Kept in the
+   * record.
+   */
   readonly via?: string | undefined;
   readonly watcher?: CallWatcher;
 }

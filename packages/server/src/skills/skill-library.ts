@@ -259,7 +259,7 @@ export class SkillLibrary {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
-      // Without its null values, a changed tool has this type.
+      // The cast is safe: null means that a field is removed, and without nulls the merged tool has this type.
       await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await skills.updateTool(old.id, changes, version);
       if (updated === undefined) throw missingTool(skill, toolId);
@@ -315,10 +315,10 @@ export class SkillLibrary {
   async #reloadTools(skillId: string): Promise<void> {
     const { store } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
-    // Another process has changed skills too.
+    // The version grew by more than this change, so another process has changed skills too.
     if (version !== this.#version + 1) return this.#reload({ isOwnChange: true });
     this.#source.replaceAll(await this.#reader.readAgain(skillId, this.#source.skills));
-    // Taken again at the next look: it is a hash of the rows of all skills.
+    // Computed again when it is next compared, because it is a hash of the rows of all skills.
     this.#fingerprint = undefined;
     this.#version = version;
     for (const listener of this.#listeners) listener();

@@ -91,7 +91,7 @@ export function commandFor(action: string, ...words: readonly string[]): string 
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
 }
 
-/** An upstream: its key, and its entry as far as that says what it is. */
+/** The parts of an upstream that messages need: its key, and whether its entry describes an API or an MCP server. */
 export interface Named {
   readonly key: string;
   readonly entry: { readonly api?: unknown };
