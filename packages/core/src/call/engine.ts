@@ -225,7 +225,7 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (onCallerAbort !== undefined)
     quietly(() => frame.options.signal?.removeEventListener("abort", onCallerAbort));
   if (parent !== undefined) parent.children?.delete(frame);
-  // A call that ends while it waits.
+  // The call ended while it waited for a person, so the wait is counted up to now.
   if (frame.asking > 0) noteWait(frame, frame.endedAt);
   if (status === "completed" && frame.endedAt > frame.deadline && frame.asking === 0) {
     frame.flag().overran = { limit: Math.round(frame.deadline - frame.startedAt) };

@@ -188,7 +188,7 @@ export class Mask implements Iterable<string> {
     const isFound = clean === undefined && this.finds(content);
     const isJson = type === "json" && (plain !== structured || isFound);
     const text = (isJson ? this.#inJson(content) : undefined) ?? (isFound ? this.inText(content) : content);
-    // Where the text is hidden as a whole, the value that it was made of is too.
+    // When the whole text is hidden, the structured value that the text shows is hidden as well.
     const isHidden = text === HIDDEN_JSON && text !== content;
     const data = isHidden && structured !== undefined ? REDACTED : plain;
     const files = attachments && this.inMessage(attachments);

@@ -146,7 +146,7 @@ export interface CallOptions {
   readonly timeout?: number;
   /** The tools that the caller was shown: the called name is looked up among them. */
   readonly snapshot?: RegistrySnapshot;
-  /** Instead of what the registry's `environment` gives the tool. */
+  /** Settings and secrets for this call, used instead of those that the registry's `environment` gives the tool. */
   readonly env?: Environment;
   /** Stands in for tools in this call and in all calls of its chain. For tests. */
   readonly mock?: CallMock;

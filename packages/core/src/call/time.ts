@@ -74,7 +74,7 @@ function dueTime({ deadline, idleLimit, lastActivity, asking, waitsForTurn }: Ca
 const LONGEST_WITHOUT_TURN = 10;
 /** Read at load, so that tests that replace the clock do not stop it. Browsers have no `setImmediate`. */
 const onNextTurn =
-  // Core has no Node types.
+  // The cast declares `setImmediate`, because core is compiled without Node's types.
   (globalThis as { setImmediate?: (callback: () => void) => unknown }).setImmediate ?? setTimeout;
 
 /**

@@ -178,7 +178,7 @@ function combine(word: number): void {
   second = (second << 17) | (second >>> 15);
 }
 
-/** Lets every bit of a lane reach every other bit. */
+/** Mixes one of the hash's 32-bit numbers, so that every input bit influences every output bit. */
 function mix(lane: number): number {
   let mixed = lane ^ (lane >>> 16);
   mixed = Math.imul(mixed, 0x7feb352d);

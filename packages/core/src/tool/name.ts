@@ -82,7 +82,7 @@ function completion(wanted: string, candidate: string): number {
 
 function spelling(wanted: string, candidate: string, needed: number): number {
   const longest = Math.max(wanted.length, candidate.length);
-  // One edit more, to make up for rounding.
+  // One edit more than computed, so that rounding down never rejects a good candidate.
   const useful = Math.floor((1 - needed) * (longest + 1)) + 1;
   const allowed = Math.min(maxEdits, Math.floor(longest / 3), useful);
   const edits = editDistance(wanted, candidate, allowed);

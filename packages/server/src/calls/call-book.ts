@@ -78,7 +78,7 @@ export interface CallEntrance {
   readonly connection?: ClientConnection | undefined;
   /** The session was made for one request, so that nothing at an upstream server belongs to it. */
   readonly isPassingSession?: boolean | undefined;
-  /** Of the caller's HTTP request. */
+  /** The headers of the HTTP request by which the caller made the call. */
   readonly headers?: RequestHeaders | undefined;
 }
 

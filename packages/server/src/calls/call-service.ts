@@ -55,7 +55,10 @@ export interface CallRequest {
   readonly dryRun?: boolean;
   /** The id of the call that this one repeats. */
   readonly replayOf?: string;
-  /** By what the caller makes the call, for the record. */
+  /**
+   * What the caller used to make the call, such as `console`, a program's name or `schedule ID`. Kept in the
+   * record.
+   */
   readonly via?: string | undefined;
   /** The name of the expert whose tools `allow` limits the call to, for the record. */
   readonly expert?: string | undefined;

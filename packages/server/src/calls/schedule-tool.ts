@@ -33,9 +33,12 @@ export interface Schedules {
   readonly tool: ToolInfo;
   /** Throws an `InvalidArgumentError` or `BusinessError` that says why nothing was scheduled. */
   create(wanted: WantedSchedule, creator: Creator): Promise<StoredSchedule>;
-  /** Undefined: the schedule is not active. */
+  /** Resolves to undefined when the schedule is not active, so that there is nothing to pause. */
   pause(id: string): Promise<StoredSchedule | undefined>;
-  /** Undefined: the schedule is not paused. Throws an `InvalidArgumentError` when its only time is over. */
+  /**
+   * Resolves to undefined when the schedule is not paused. Throws an `InvalidArgumentError` when its only time is
+   * over.
+   */
   resume(id: string): Promise<StoredSchedule | undefined>;
   /** Resumes the stored schedules. Must be called when the tools are on the rack: overdue runs begin at once. */
   start(): void;

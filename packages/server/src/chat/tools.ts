@@ -86,7 +86,7 @@ export class ToolsService {
   readonly #registry: ToolRegistry;
   readonly #service: ToolsCalls;
   readonly #known = new WeakMap<ToolInfo, ReturnType<typeof format>>();
-  /** The latest offers of a registry's state, the latest first. */
+  /** For each snapshot of the registry, the tool offers that were made last, the newest first. */
   readonly #offers = new WeakMap<RegistrySnapshot, readonly MadeOffer[]>();
 
   constructor(registry: ToolRegistry, service: ToolsCalls) {
@@ -263,7 +263,7 @@ function format(info: ToolInfo) {
 }
 
 const MOST_NEAREST = 3;
-/** No definition takes fewer tokens. */
+/** The smallest number of tokens that any tool definition takes. */
 const LEAST_TOKENS = 20;
 /** After so many tools in a row that do not fit, no further ones are tried: there may be tens of thousands. */
 const MOST_MISSES = 200;

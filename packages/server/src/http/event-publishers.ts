@@ -275,7 +275,10 @@ const LONGEST_RELOAD_LIST = 200;
 export class ReloadLog {
   readonly #reloads: Reload[] = [];
 
-  /** `first`: the load when the workspace was opened, before anybody could subscribe. */
+  /**
+   * `first`: the report of the load at the opening of the workspace. It happened before anybody could subscribe to
+   * loads.
+   */
   constructor(first: LoadReport) {
     this.#add(first);
   }

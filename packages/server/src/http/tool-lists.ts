@@ -134,7 +134,10 @@ export class ToolLists {
   }
 }
 
-/** The status is looked at by who asked for the list. */
+/**
+ * Whether the filter asks for nothing but a status. The status is not filtered here: whoever asked for the list
+ * does it.
+ */
 function isOnlyStatus({ status: _, ...others }: ToolFilter): boolean {
   return Object.values(others).every((one) => one === undefined || one === "");
 }

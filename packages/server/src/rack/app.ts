@@ -185,7 +185,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     );
   };
 
-  // Until the values are open, any tool may have some.
+  // As long as the settings and secrets have not been read, any tool may have some if there is a store.
   const environment = { tools: { has: (_: string) => parts.hasStore() }, of: environmentOf };
   const follow = () => {
     if (values === undefined) return;

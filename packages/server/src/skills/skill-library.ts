@@ -261,7 +261,7 @@ export class SkillLibrary {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
-      // Without its null values, a changed tool has this type.
+      // The cast is safe: null means that a field is removed, and without nulls the merged tool has this type.
       await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await skills.updateTool(old.id, changes, version);
       if (updated === undefined) throw missingTool(skill, toolId);

@@ -239,7 +239,7 @@ function shorten(frame: CallFrame, draft: RawResult, whole: string, secrets: Mas
   const shortened = `${whole.slice(0, head)}\n… ${hidden} characters left out here: ${where} …\n${whole.slice(tail)}`;
   return {
     ...draft,
-    // A part of JSON is no JSON.
+    // The shortened content is no longer valid JSON, so it is a text now.
     type: draft.type === "json" ? "text" : draft.type,
     content: shortened,
     ...(others === undefined ? {} : { blocks: [{ type: "text", text: shortened }, ...others] }),

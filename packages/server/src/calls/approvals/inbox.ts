@@ -466,7 +466,7 @@ export class ApprovalInbox {
 
 /** Tells the caller where its question waits. */
 export const INBOX = "the server's inbox (the Approvals page of the console, or `toolrack approvals`)";
-/** The suffix of a repeated call's id. */
+/** Added to the id of a call when it is made again, because its process ended while it waited for approval. */
 export const RESUMED = "-resumed";
 const NOT_AN_APPROVER =
   "This token may not answer this question: it has no grant to approve calls of the tool. An admin can, or a token that was made with --approve for it.";

@@ -91,7 +91,7 @@ async function answer(
   const edited = args === undefined ? undefined : await readArguments(cli, args);
   const fitting = when === undefined ? undefined : await readArguments(cli, when, "--when");
   const hasPattern = tool !== undefined || fitting !== undefined;
-  // JSON leaves out undefined members.
+  // Members that are undefined are not sent, because JSON leaves them out.
   const body = {
     decision,
     reason,

@@ -277,7 +277,10 @@ export function manualOf({ metadata }: ToolInfo): Manual | undefined {
 
 type Section = readonly [title: string, head: readonly string[], rows: readonly string[][]];
 
-/** The non-empty sections of the manual. */
+/**
+ * What the author of a sandboxed tool declared besides its parameters: packages, hosts, errors, examples. Leaves
+ * out what is empty.
+ */
 function manualSections(cli: Cli, info: ToolInfo): Section[] {
   const manual = manualOf(info) ?? {};
   const { dependencies = {}, businessErrors = [], bridges = [], hosts = [], examples = [] } = manual;

@@ -287,7 +287,8 @@ function skillFacts(info: ToolInfo): Record<string, unknown> {
 async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<string, unknown>> {
   const isolation = await isolationOf(info, services);
   const summary = { ...summaryOf(info, staleTools(services), services), ...isolation };
-  // A schema in it is shown as its author wrote it: a property named `password` is no secret.
+  // Only known secret values are masked in the metadata, not values under names such as `password`: those may be
+  // properties of a schema.
   const metadata = services.registry.mask(safeJson(info.metadata).value);
   try {
     const { inputSchema, outputSchema } = toDefinition(info);
