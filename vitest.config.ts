@@ -22,7 +22,7 @@ export default defineConfig({
           // These tests touch nothing outside of what they make, so a worker serves one file after another.
           isolate: false,
           testTimeout: 30_000,
-          include: ["packages/core/src/**/*.test.ts"],
+          include: ["packages/{core,words}/src/**/*.test.ts"],
           exclude: ["**/*.slow.test.ts"],
         },
       },

@@ -9,7 +9,9 @@ import { renderTable } from "./lib/table.ts";
 import { type SuiteName, suites } from "./suites/index.ts";
 
 const options = readOptions();
-installPeers(say);
+// Suites without peers need none of them.
+const isAlone = (suite: Suite) => suite.contestants.every((name) => name.startsWith("ours"));
+if (!options.suites.every((name) => isAlone(suites[name] as Suite))) installPeers(say); // As in `runSuite`.
 
 const results = [];
 for (const suiteName of options.suites) results.push(await runSuite(suiteName, options));
@@ -36,9 +38,14 @@ async function runSuite(suiteName: SuiteName, { rounds, only, json }: Options) {
   // Each suite knows its own samples; here they only pass through.
   const suite = suites[suiteName] as Suite;
   const subjects = listSubjects(suite, only);
-  const measured = await measure(suiteName, subjects, rounds, (done, total, { contestant, variant }) => {
-    say(`${suiteName} ${done}/${total}: ${contestants[contestant].title}, ${variant}`);
-  });
+  const measured = await measure(
+    suiteName,
+    subjects,
+    { rounds, limit: suite.limit },
+    (done, total, subject) => {
+      say(`${suiteName} ${done}/${total}: ${contestants[subject.contestant].title}, ${subject.variant}`);
+    },
+  );
   const { tables, goals } = suite.report(measured.filter((entry) => entry.failure === undefined));
   if (!json) {
     console.log(`\n## ${suite.title}\n`);

@@ -1,7 +1,7 @@
 // Bundles a package into few files: node ../../scripts/bundle.mjs, run in the folder of the package. Loading the program from
 // 1,200 files took twice as long as from a dozen. Nothing is minified, so that stack traces keep the names of functions.
-import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { isBuiltin } from "node:module";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire, isBuiltin } from "node:module";
 import { basename, dirname, join, relative, sep } from "node:path";
 import { build, transform } from "esbuild";
 
@@ -13,11 +13,13 @@ const target = join(folder, "dist");
 const exported = {
   core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"],
   server: ["index.ts", "testing.ts"],
+  words: ["index.ts"],
 }[basename(folder)];
 
 /** The program, and those that run in threads and processes of their own. */
 const programs = {
   core: [],
+  words: [],
   server: [
     "main.ts",
     "builtin-tools/database/support/sqlite-child.ts",
@@ -30,7 +32,18 @@ const programs = {
 /** Stays outside: what has programs or native code, what the user's own code shares with us, and drivers that few need. */
 const external = {
   core: [],
-  server: ["@napi-rs/keyring", "@toolrack/core", "@vscode/ripgrep", "esbuild", "mysql2", "pg", "pnpm", "zod"],
+  words: [],
+  server: [
+    "@napi-rs/keyring",
+    "@toolrack/core",
+    "@toolrack/words",
+    "@vscode/ripgrep",
+    "#esbuild",
+    "mysql2",
+    "pg",
+    "pnpm",
+    "zod",
+  ],
 }[basename(folder)];
 
 const common = {
@@ -53,9 +66,11 @@ const common = {
 const places = (text, path) => {
   const file = relative(source, path).split(sep).join("/");
   if (programs.includes(file) || !path.startsWith(source)) return text;
+  // See `copyCompiler`.
+  const own = text.replaceAll(/\b(require|import)\("esbuild(\/package\.json)?"\)/g, '$1("#esbuild$2")');
   const url = `new URL(${JSON.stringify(`./${file.replace(/\.ts$/, ".js")}`)}, import.meta.url)`;
   const folder = `process.getBuiltinModule("node:url").fileURLToPath(new URL(".", ${url})).slice(0, -1)`;
-  return text
+  return own
     .replaceAll(/(?<!")import\.meta\.url/g, `${url}.href`)
     .replaceAll(/(?<!")import\.meta\.dirname/g, folder);
 };
@@ -147,7 +162,25 @@ if (isServer) {
   parts.push(worker.metafile);
 }
 pruneTypes();
-writeLicenses(parts.flatMap(({ inputs }) => Object.keys(inputs)).filter((input) => !/^[a-z]+:/.test(input)));
+const inputs = parts.flatMap((part) => Object.keys(part.inputs)).filter((input) => !/^[a-z]+:/.test(input));
+writeLicenses(isServer ? [...inputs, relative(folder, copyCompiler())] : inputs);
+
+/**
+ * Copies the part of esbuild that is JavaScript; the manifest names the packages with its programs. As a dependency it would
+ * bring an install script, which those packages make needless, and npm warns of it. It must lie in a folder `lib`, and tells
+ * where it was copied from.
+ */
+function copyCompiler() {
+  const original = createRequire(join(source, "main.ts")).resolve("esbuild");
+  const { name, version, license } = JSON.parse(
+    readFileSync(join(dirname(original), "..", "package.json"), "utf8"),
+  );
+  mkdirSync(join(target, "esbuild", "lib"), { recursive: true });
+  copyFileSync(original, join(target, "esbuild", "lib", "main.js"));
+  const manifest = { name, version, license, type: "commonjs", main: "lib/main.js" };
+  writeFileSync(join(target, "esbuild", "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  return original;
+}
 
 function checkPlaces({ outputs }) {
   for (const [file, { inputs, entryPoint }] of Object.entries(outputs)) {

@@ -42,7 +42,7 @@ const isTest = /\.(test|test-d|fixture)\.|\/(testing|e2e)\//;
 
 /** Reads every source file of the packages, without tests and what only tests use. */
 export function readHouse(root: string): SourceFile[] {
-  const paths = ["core", "server", "console"].flatMap((name) =>
+  const paths = ["core", "words", "server", "console"].flatMap((name) =>
     readdirSync(join(root, "packages", name, "src"), { recursive: true, encoding: "utf8" })
       .map((path) => `packages/${name}/src/${path.replaceAll("\\", "/")}`)
       .filter((path) => /\.(ts|vue)$/.test(path) && !isTest.test(path)),

@@ -19,7 +19,7 @@ import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vit
 import { cleanEnvironment } from "../packages/server/src/cli/testing/spawn-cli.ts";
 import { root } from "./docs-pages.ts";
 
-const packages = ["core", "server"].map((name) => join(root, "packages", name));
+const packages = ["core", "words", "server"].map((name) => join(root, "packages", name));
 const olderNode = `node-${process.platform}-${process.arch}`;
 
 /** Where the built console is in the package of the server. */
@@ -27,6 +27,9 @@ const CONSOLE = "http/files/";
 
 /** The package that is imported, when it is no file of our own. `__require` is how a bundle writes `require`. */
 const imports = /(?:^(?:import|export|\}) ?.*?from |import\(|__require\()"((?:@[^/"]+\/)?[^./"][^/"]*)/gm;
+
+/** Files of the server's package that are neither code nor types nor the console. */
+const furtherFiles = ["package/dist/LICENSES.txt", "package/dist/esbuild/package.json"];
 
 /** The programs of the server that are started by their path. */
 const programs = [
@@ -121,8 +124,12 @@ describe("the packed product", () => {
       expect(
         files
           .filter((file) => !/^package\/(dist|bin)\/.*\.(js|d\.ts)$/.test(file))
+          .filter((file) => !file.startsWith(`package/dist/${CONSOLE}`) && !furtherFiles.includes(file))
           .filter(
-            (file) => !file.startsWith(`package/dist/${CONSOLE}`) && file !== "package/dist/LICENSES.txt",
+            (file) =>
+              !/^package\/(data\/(en|zh)\.(words\.txt|rows\.i8|scales\.f32)|NOTICE|LICENSE\.[\w.-]+)$/.test(
+                file,
+              ),
           )
           .filter(isNotPaper),
       ).toEqual([]);
@@ -139,6 +146,16 @@ describe("the packed product", () => {
     expect(code).toMatch(/^async function openRack\(root, options, opened\) \{$/m);
     expect(readFileSync(join(dist, "LICENSES.txt"), "utf8")).toMatch(
       /^commander [\d.]+ \(MIT\)\n\n[\s\S]+?Copyright/m,
+    );
+  });
+
+  it("brings no install script, and esbuild for all the systems that it has programs for", () => {
+    const { packages: installed } = JSON.parse(readFileSync(join(app, "package-lock.json"), "utf8"));
+    const scripted = Object.entries<{ hasInstallScript?: boolean }>(installed);
+    expect(scripted.flatMap(([name, { hasInstallScript }]) => (hasInstallScript ? [name] : []))).toEqual([]);
+    const original = JSON.parse(readFileSync(join(root, "node_modules/esbuild/package.json"), "utf8"));
+    expect(installed["node_modules/toolrack"].optionalDependencies).toMatchObject(
+      original.optionalDependencies,
     );
   });
 
@@ -173,7 +190,7 @@ describe("the packed product", () => {
   }, 30_000);
 
   it("imports nothing that its own manifest does not bring", async () => {
-    for (const name of ["@toolrack/core", "toolrack"]) {
+    for (const name of ["@toolrack/core", "@toolrack/words", "toolrack"]) {
       const directory = join(app, "node_modules", name);
       const { dependencies, optionalDependencies, peerDependencies } = JSON.parse(
         readFileSync(join(directory, "package.json"), "utf8"),
@@ -186,7 +203,8 @@ describe("the packed product", () => {
       const names = scripts.flatMap((text) => [...text.matchAll(imports)].map(([, imported]) => imported!));
       // Core has all that it needs in its bundle.
       if (name === "toolrack") expect(names).toContain("@toolrack/core");
-      const strangers = names.filter((imported) => !isBuiltin(imported) && !brought.includes(imported));
+      const known = [...brought, "#esbuild"];
+      const strangers = names.filter((imported) => !isBuiltin(imported) && !known.includes(imported));
       expect([...new Set(strangers)]).toEqual([]);
     }
   });

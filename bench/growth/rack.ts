@@ -1,10 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { cpuOf, memoryOf, type ServedProcess, startRack } from "../lib/served-process.ts";
+import { memoryOf, type ServedProcess, startRack } from "../lib/served-process.ts";
+import type { Figure, GrowthPart } from "./part.ts";
 
 /** How much a rack has to carry. */
 export interface RackSize {
@@ -14,21 +16,30 @@ export interface RackSize {
   readonly upstreams: number;
 }
 
-export interface GrowthRow {
-  readonly what: string;
-  readonly value: number;
-  readonly unit: string;
-  /** Not set for a row that is only shown. */
-  readonly goal?: number;
-}
+const fullSize: RackSize = { tools: 50_000, readers: 1_000, megabytes: 60, upstreams: 200 };
+/** By how much a rack is smaller than the full one. */
+const parts: Readonly<Record<string, number>> = { "1/20": 20, "1/4": 4, full: 1 };
 
-export const fullSize: RackSize = { tools: 50_000, readers: 1_000, megabytes: 60, upstreams: 200 };
+export const rack: GrowthPart = {
+  title: "a rack: 50,000 tools, 1,000 event readers, results of 60 MB, 200 stdio servers",
+  sizes: Object.keys(parts),
+  measure(size) {
+    const { tools, readers, megabytes, upstreams } = fullSize;
+    const by = parts[size]!;
+    const part = {
+      tools: tools / by,
+      readers: readers / by,
+      megabytes: megabytes / by,
+      upstreams: upstreams / by,
+    };
+    return measureRack(part);
+  },
+};
 
 /**
- * Measures a served rack from outside: what its tool lists, its search, a change of a skill, event readers, large results
- * and its end cost. Linux only, because the CPU of the server is read from `/proc`.
+ * Measures a served rack from outside: what its tool lists, its search, event readers, large results and its end cost. Linux only, because the CPU of the server is read from `/proc`.
  */
-export async function measureRack(size: RackSize): Promise<GrowthRow[]> {
+export async function measureRack(size: RackSize): Promise<Figure[]> {
   const directory = await mkdtemp(join(tmpdir(), "toolrack-growth-"));
   const servers = Object.fromEntries(
     Array.from({ length: size.upstreams }, (_, at) => [`s${at}`, { command: "sh", args: ["upstream.sh"] }]),
@@ -43,7 +54,6 @@ export async function measureRack(size: RackSize): Promise<GrowthRow[]> {
     await rack.untilConnected(size.upstreams);
     return [
       ...(await listRows(rack)),
-      ...(await skillRows(rack)),
       ...(await readerRows(rack, size.readers)),
       ...(await resultRows(rack, size.megabytes)),
       ...(await endRows(server)),
@@ -54,41 +64,32 @@ export async function measureRack(size: RackSize): Promise<GrowthRow[]> {
   }
 }
 
-async function listRows(rack: Rack): Promise<GrowthRow[]> {
+async function listRows(rack: Rack): Promise<Figure[]> {
   const list = "/api/tools?limit=100";
   const firstList = await rack.cost(list, 1);
   const nextList = await rack.cost(list, 20);
-  await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: false } });
-  const changedList = await rack.cost(list, 1);
+  const changedLists: number[] = [];
+  for (const enabled of [false, true, false]) {
+    await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled } });
+    changedLists.push((await rack.cost(list, 1)).cpu);
+  }
   const firstSearch = await rack.cost("/api/tools?limit=20&q=create+invoice", 1);
   await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: true } });
   const changedSearch = await rack.cost("/api/tools?limit=20&q=merge+ticket", 1);
   const openai = await rack.cost("/openai/tools", 5);
   return [
-    row("first list of tools, others wait", firstList.longest, "ms", 50),
+    { ...row("first list of tools, others wait", firstList.longest, "ms", 50), grows: true },
     row("a page of the list", nextList.cpu, "ms CPU", 10),
-    row("the list after a change", changedList.cpu, "ms CPU", 20),
-    row("first search, CPU in slices", firstSearch.cpu, "ms CPU"),
-    row("first search, others wait", firstSearch.longest, "ms", 50),
-    row("search after a change", changedSearch.cpu, "ms CPU", 50),
-    row("/openai/tools", openai.cpu, "ms CPU", 50),
-    row("/openai/tools, size", openai.size / 1_000, "kB", 100),
+    row("the list after a change", Math.min(...changedLists), "ms CPU", 20),
+    { ...row("first search, in slices", firstSearch.cpu, "ms CPU"), grows: true },
+    { ...row("first search, others wait", firstSearch.longest, "ms", 50), grows: true },
+    { ...row("search after a change", changedSearch.cpu, "ms CPU", 50), grows: true },
+    { ...row("/openai/tools", openai.cpu, "ms CPU", 50), grows: true },
+    { ...row("/openai/tools, size", openai.size / 1_000, "kB", 100), grows: true },
   ];
 }
 
-async function skillRows(rack: Rack): Promise<GrowthRow[]> {
-  const { id } = JSON.parse(await rack.ask("/api/skills", { method: "POST", body: { name: "growing" } }));
-  const fields = { type: "http", endpoint: "http://127.0.0.1/x", description: "Gets x." };
-  const add = (name: string) =>
-    rack.ask(`/api/skills/${id}/tools`, { method: "POST", body: { name, ...fields } });
-  for (let at = 0; at < 5; at++) await add(`warm_${at}`);
-  const before = rack.cpu();
-  const times = 30;
-  for (let at = 0; at < times; at++) await add(`tool_${at}`);
-  return [row("adding one skill tool", ((rack.cpu() - before) * 1_000) / times, "ms CPU", 5)];
-}
-
-async function readerRows(rack: Rack, count: number): Promise<GrowthRow[]> {
+async function readerRows(rack: Rack, count: number): Promise<Figure[]> {
   const { hostname, port, host } = new URL(rack.server.url);
   const request = `GET /api/events HTTP/1.1\\r\\nhost: ${host}\\r\\nauthorization: Bearer ${rack.server.token}\\r\\n\\r\\n`;
   const program = `const { connect } = require("node:net"); let open = 0;
@@ -114,44 +115,59 @@ for (let at = 0; at < ${count}; at++) {
   while ((await rack.readers()) > 0 && performance.now() - killed < 30_000) await sleep(20);
   const gone = performance.now() - killed;
   return [
-    row("an event reader, for each call", (withReaders - alone) / count, "µs CPU", 0.5),
+    { ...row("an event reader, for each call", (withReaders - alone) / count, "µs CPU", 0.5), grows: true },
     row("until readers that are gone are dropped", gone, "ms", 1_000),
   ];
 }
 
-async function resultRows(rack: Rack, megabytes: number): Promise<GrowthRow[]> {
-  await rack.call("large", { megabytes });
-  const times = 5;
-  const before = rack.cpu();
-  for (let at = 0; at < times; at++) await rack.call("large", { megabytes });
-  const cpu = ((rack.cpu() - before) * 1_000) / times;
-  let most = memoryOf(rack.pid);
-  const look = setInterval(() => {
-    most = Math.max(most, memoryOf(rack.pid));
-  }, 20);
-  const eight = () => Promise.all(Array.from({ length: 8 }, () => rack.call("large", { megabytes })));
-  const waits = await rack.waitsDuring(eight);
-  clearInterval(look);
-  return [
-    row(`a result of ${megabytes} MB`, cpu, "ms CPU", 100),
-    row("eight at once: others wait, p95", waits[Math.floor(waits.length * 0.95)] ?? 0, "ms", 100),
-    row("eight at once: memory", most, "MB"),
-  ];
+/** Large results: of text, of data, and of text that holds a secret. */
+async function resultRows(rack: Rack, megabytes: number): Promise<Figure[]> {
+  const rows: Figure[] = [];
+  for (const kind of ["text", "data", "secret"]) {
+    const call = () => rack.call("large", { megabytes, kind });
+    await call();
+    const times = 3;
+    const before = rack.cpu();
+    const waits = await rack.waitsDuring(async () => {
+      for (let at = 0; at < times; at++) await call();
+    });
+    const cpu = ((rack.cpu() - before) * 1_000) / times;
+    const idle = memoryOf(rack.pid);
+    let most = 0;
+    const look = setInterval(() => {
+      most = Math.max(most, memoryOf(rack.pid));
+    }, 10);
+    const crowded = await rack.waitsDuring(() => Promise.all(Array.from({ length: 8 }, call)));
+    clearInterval(look);
+    const p95 = (all: readonly number[]) => all[Math.floor(all.length * 0.95)] ?? 0;
+    rows.push(
+      { ...row(`a large result, ${kind}`, cpu, "ms CPU"), grows: true },
+      {
+        ...row(`a large result, ${kind}: others wait at the most`, waits.at(-1) ?? 0, "ms", 100),
+        grows: true,
+      },
+      { ...row(`eight at once, ${kind}: others wait, p95`, p95(crowded), "ms", 100), grows: true },
+      { ...row(`eight at once, ${kind}: others wait at the most`, crowded.at(-1) ?? 0, "ms"), grows: true },
+      { ...row(`eight at once, ${kind}: more memory`, Math.max(0, most - idle), "MB"), grows: true },
+    );
+  }
+  return rows;
 }
 
-async function endRows({ process: server }: ServedProcess): Promise<GrowthRow[]> {
+async function endRows({ process: server }: ServedProcess): Promise<Figure[]> {
   const begun = performance.now();
   const ended = once(server, "exit");
   server.kill("SIGTERM");
   await ended;
-  return [row("stop with all stdio upstreams", performance.now() - begun, "ms", 1_500)];
+  return [{ ...row("stop with all stdio upstreams", performance.now() - begun, "ms", 1_500), grows: true }];
 }
 
-function row(what: string, value: number, unit: string, goal?: number): GrowthRow {
+export function row(what: string, value: number, unit: string, goal?: number): Figure {
   return { what, value, unit, ...(goal !== undefined && { goal }) };
 }
 
-class Rack {
+/** A served rack and its token. */
+export class Rack {
   readonly server: ServedProcess;
   readonly pid: number;
 
@@ -160,8 +176,17 @@ class Rack {
     this.pid = server.process.pid!;
   }
 
+  /** Seconds, of all threads that there are: to the nanosecond, where `cpuOf` counts hundredths of a second. */
   cpu(): number {
-    return cpuOf(this.pid);
+    const threads = readdirSync(`/proc/${this.pid}/task`);
+    const nanoseconds = threads.map((id) => {
+      try {
+        return Number(readFileSync(`/proc/${this.pid}/task/${id}/schedstat`, "utf8").split(" ")[0]);
+      } catch {
+        return 0; // It has just ended.
+      }
+    });
+    return nanoseconds.reduce((sum, one) => sum + one, 0) / 1e9;
   }
 
   async ask(
@@ -226,7 +251,8 @@ class Rack {
 }
 
 function manyTools({ tools }: RackSize): string {
-  return `import { Tool } from "@toolrack/core";
+  return `import { readFileSync } from "node:fs";
+import { Tool } from "@toolrack/core";
 const words = "invoice weather mail folder ticket order customer report calendar payment contact search create update delete list export import archive merge".split(" ");
 const word = (n) => words[n % words.length];
 export const many = Array.from({ length: ${tools} }, (_, n) => Tool.define({
@@ -236,15 +262,22 @@ export const many = Array.from({ length: ${tools} }, (_, n) => Tool.define({
   execute: async () => "done",
 }));
 const made = new Map();
-const line = Array.from({ length: 100 }, (_, n) => "row " + n + " of an ordinary text").join("\\n");
+const lines = Array.from({ length: 100 }, (_, n) => "row " + n + " of an ordinary text").join("\\n");
+const rows = (count) => Array.from({ length: count }, (_, n) => ({ n, name: "row " + n, tags: ["a", "b"], text: "of an ordinary table", at: n / 7 }));
+const kinds = {
+  text: (size) => Buffer.from(lines.repeat(size / lines.length)).toString("latin1"),
+  data: (size) => ({ rows: rows(Math.round(size / 85)) }),
+  // The token of the workspace is a secret of every rack.
+  secret: (size) => kinds.text(size) + readFileSync(".toolrack/token", "utf8").trim() + kinds.text(1e5),
+};
 export const large = Tool.define({
   name: "large",
-  description: "Gives a large text.",
-  parameters: { type: "object", properties: { megabytes: { type: "number" } }, required: ["megabytes"] },
-  execute: async ({ input: { megabytes } }) => {
+  description: "Gives a large result.",
+  parameters: { type: "object", properties: { megabytes: { type: "number" }, kind: { type: "string" } } },
+  execute: async ({ input: { megabytes, kind } }) => {
     // Made once, and flat: what the tool itself does is not measured.
-    if (!made.has(megabytes)) made.set(megabytes, Buffer.from(line.repeat((megabytes * 1e6) / line.length)).toString("latin1"));
-    return made.get(megabytes);
+    if (!made.has(kind)) made.set(kind, kinds[kind](megabytes * 1e6));
+    return made.get(kind);
   },
 });
 `;

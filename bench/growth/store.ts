@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +9,8 @@ import { engineOf, openDatabase } from "../../packages/server/src/store/database
 import type { CallRow } from "../../packages/server/src/store/schema.ts";
 import { openStore, type Store, type StoreOptions } from "../../packages/server/src/store/store.ts";
 import { makeRecord, textResult } from "../../packages/server/src/store/testing/records.fixture.ts";
-import { type Cost, costOf, type GrowthPart } from "./part.ts";
+import { cpuOf, startRack } from "../lib/served-process.ts";
+import { costOf, type Figure, type GrowthPart } from "./part.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -56,6 +58,7 @@ function makeRow(n: number, size: number, start: number, end: number): CallRow {
     ...blankRow,
     call_id: idOf(n),
     parent_call_id: isMade ? idOf(size - chain - 1) : null,
+    root_call_id: isMade ? idOf(size - chain - 1) : null,
     tool_name: `tool_${(n * 31) % TOOLS}`,
     display_name: "A tool",
     session_id: `session_${Math.floor(n / SESSION)}`,
@@ -84,28 +87,32 @@ export function idOf(n: number): string {
 }
 
 /** Does everything that a console, a client and the server's own housekeeping do with records. */
-export async function measureStore(options: StoreOptions, size: number): Promise<Record<string, Cost>> {
+export async function measureStore(options: StoreOptions, size: number): Promise<Figure[]> {
   const end = await fillStore(options, size);
-  const opening = await costOf(async () => (await openStore(options)).close(), 5);
+  const openAndClose = async () => (await openStore(options)).close();
+  const opening = await costOf("open and close", openAndClose, { times: 15 });
   const store = await openStore(options);
   try {
-    return {
-      "open and close": opening,
-      ...(await measureReading(store, size, end)),
-      ...(await measureUpkeep(store)),
-    };
+    return [...opening, ...(await measureReading(store, size, end)), ...(await measureUpkeep(store))];
   } finally {
     await store.close();
   }
 }
 
-async function measureReading(store: Store, size: number, end: number): Promise<Record<string, Cost>> {
+async function measureReading(store: Store, size: number, end: number): Promise<Figure[]> {
   const { calls } = store;
   const session = `session_${Math.floor(size / SESSION / 2)}`;
   const root = idOf(size - chainOf(size) - 1);
-  const list = async (query: Parameters<typeof calls.list>[0], least: number) => {
+  const list = (query: Parameters<typeof calls.list>[0], least: number) => async () => {
     const { items } = await calls.list(query);
     if (items.length < least) throw new Error(`${JSON.stringify(query)} gave ${items.length} calls`);
+  };
+  /** A page behind the first half of a chain, or behind 5,000 calls. */
+  const middle = async (query: Parameters<typeof calls.list>[0]) => {
+    let cursor: string | undefined;
+    for (let page = 0; page < Math.min(10, Math.floor(chainOf(size) / 1_000)); page++)
+      cursor = (await calls.list({ ...query, limit: 500, ...(cursor && { cursor }) })).next ?? cursor;
+    return list({ ...query, ...(cursor && { cursor }) }, 50);
   };
   const statistics = (span: number) => async () => {
     const until = end + MINUTE;
@@ -115,25 +122,32 @@ async function measureReading(store: Store, size: number, end: number): Promise<
     if (counted < expected * 0.5 || (size > 50_000 && tools.length !== TOOLS))
       throw new Error(`${counted} calls of ${tools.length} tools were counted, not ${expected}`);
   };
-  return {
-    "newest 50": await costOf(() => list({}, 50)),
-    "of a session": await costOf(() => list({ session }, 50)),
-    "failed, of a session": await costOf(() => list({ session, status: "error" }, 2)),
-    "failed, of a parent": await costOf(() => list({ parent: root, status: "error" }, 10)),
-    "failed, newest": await costOf(() => list({ status: "error" }, 50)),
-    "of a tool": await costOf(() => list({ tool: "tool_7" }, 50)),
-    "of a token with six calls": await costOf(() => list({ owner: RARE_OWNER }, 5)),
-    "made by a call with many": await costOf(() => list({ parent: root }, 50)),
-    "chain by its root": await costOf(() => list({ root }, 50), 5),
-    "text that is nowhere": await costOf(() => list({ text: "nowhere at all" }, 0), 3),
-    "statistics, 2 hours": await costOf(statistics(2 * HOUR)),
-    "statistics, a day": await costOf(statistics(DAY)),
-    "statistics, a week": await costOf(statistics(7 * DAY)),
-    "statistics, 30 days": await costOf(statistics(30 * DAY)),
-  };
+  const rare = { times: 3, grows: true } as const;
+  // They read a row for each tool, slice of time and kind of duration; small stores do not have all of these.
+  const bounded = { goal: 50, grows: true } as const;
+  return [
+    ...(await costOf("newest 50", list({}, 50))),
+    ...(await costOf("of a session", list({ session }, 50))),
+    ...(await costOf("failed, of a session", list({ session, status: "error" }, 2))),
+    ...(await costOf("failed, of a parent", list({ parent: root, status: "error" }, 5))),
+    ...(await costOf("failed, newest", list({ status: "error" }, 50))),
+    ...(await costOf("of a tool", list({ tool: "tool_7" }, 20))),
+    ...(await costOf("of a token with six calls", list({ owner: RARE_OWNER }, 5))),
+    ...(await costOf("of a caller with six calls", list({ caller: RARE_OWNER }, 5))),
+    ...(await costOf("made by a call with many", list({ parent: root }, 50))),
+    ...(await costOf("made by a call with many, far behind", await middle({ parent: root }))),
+    ...(await costOf("chain by its root", list({ root }, 50))),
+    ...(await costOf("chain by its root, far behind", await middle({ root }))),
+    ...(await costOf("failed, of a chain", list({ root, status: "error" }, 5))),
+    ...(await costOf("text that is nowhere", list({ text: "nowhere at all" }, 0), rare)),
+    ...(await costOf("statistics, 2 hours", statistics(2 * HOUR), bounded)),
+    ...(await costOf("statistics, a day", statistics(DAY), bounded)),
+    ...(await costOf("statistics, a week", statistics(7 * DAY), bounded)),
+    ...(await costOf("statistics, 30 days", statistics(30 * DAY), bounded)),
+  ];
 }
 
-async function measureUpkeep(store: Store): Promise<Record<string, Cost>> {
+async function measureUpkeep(store: Store): Promise<Figure[]> {
   let at = Date.now();
   const write = async () => {
     const records = Array.from({ length: 500 }, () =>
@@ -141,31 +155,55 @@ async function measureUpkeep(store: Store): Promise<Record<string, Cost>> {
     );
     await Promise.all(records.map((record) => store.calls.finished(record, textResult("x"))));
   };
-  return {
-    "500 calls written": await costOf(write, 5),
-    "hourly upkeep": await costOf(() => store.prune({ maxAge: 2 * DAYS * DAY, maxBytes: 2 ** 40 }), 5),
-  };
+  const prune = () => store.prune({ maxAge: 2 * DAYS * DAY, maxBytes: 2 ** 40 });
+  return [
+    ...(await costOf("500 calls written", write, { times: 5 })),
+    ...(await costOf("hourly upkeep", prune, { times: 5 })),
+  ];
+}
+
+/** What `serve` takes to be ready on a workspace with these records, beyond what it takes without any. Linux only. */
+async function measureStart(directory: string): Promise<Figure[]> {
+  const empty = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
+  try {
+    const costs: { readonly cpu: number; readonly wall: number }[] = [];
+    for (let round = 0; round < 7; round++)
+      for (const place of [empty, directory]) {
+        const begun = performance.now();
+        const { process: server } = await startRack(place);
+        const wall = performance.now() - begun;
+        const cpu = 1_000 * cpuOf(server.pid!);
+        const ended = once(server, "exit");
+        server.kill("SIGKILL");
+        await ended;
+        // The first start of a place makes its files.
+        if (round > 0) costs.push({ cpu, wall });
+      }
+    const least = (isFull: boolean, of: "cpu" | "wall") =>
+      Math.min(...costs.filter((_, at) => at % 2 === Number(isFull)).map((cost) => cost[of]));
+    const more = (of: "cpu" | "wall") => Math.max(0, least(true, of) - least(false, of));
+    return [
+      { what: "serve is ready, empty store", unit: "ms CPU", value: least(false, "cpu"), grows: true },
+      { what: "serve is ready, this store: more", unit: "ms CPU", value: more("cpu"), goal: 50, grows: true },
+      { what: "serve is ready, this store: later", unit: "ms", value: more("wall"), goal: 100, grows: true },
+    ];
+  } finally {
+    await rm(empty, { recursive: true, force: true, maxRetries: 5 });
+  }
 }
 
 const largest = Number(process.env.BENCH_GROWTH_CALLS ?? 1_000_000);
 
 export const store: GrowthPart = {
   title: "recorded calls",
-  sizes: [largest / 100, largest / 10, largest],
-  linear: ["text that is nowhere", "chain by its root"],
-  // They read a row for each tool, slice of time and kind of duration; small stores do not have all of these.
-  bounded: {
-    "statistics, 2 hours": 50,
-    "statistics, a day": 50,
-    "statistics, a week": 50,
-    "statistics, 30 days": 50,
-  },
+  sizes: [largest / 100, largest / 10, largest].map(String),
   async measure(size) {
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
     try {
-      return await measureStore({ directory }, size);
+      const figures = await measureStore({ directory: join(directory, ".toolrack") }, Number(size));
+      return [...figures, ...(process.platform === "linux" ? await measureStart(directory) : [])];
     } finally {
-      await rm(directory, { recursive: true, force: true });
+      await rm(directory, { recursive: true, force: true, maxRetries: 5 });
     }
   },
 };

@@ -8,7 +8,7 @@ import type { Measured, Subject } from "./suite.ts";
 export async function measure(
   suiteName: string,
   subjects: readonly Subject[],
-  rounds: number,
+  { rounds, limit }: { readonly rounds: number; readonly limit: number | undefined },
   onSample: (done: number, total: number, subject: Subject) => void,
 ): Promise<Measured<unknown>[]> {
   const measured = subjects.map((subject) => ({
@@ -23,7 +23,7 @@ export async function measure(
       onSample(++done, rounds * measured.length, entry);
       if (entry.failure !== undefined) continue;
       const { contestant, variant } = entry;
-      const message = await sampleInChild(suiteName, { contestant, variant });
+      const message = await sampleInChild(suiteName, { contestant, variant }, limit);
       if ("failure" in message) entry.failure = message.failure;
       else entry.samples.push(message.sample);
     }

@@ -4,7 +4,7 @@ import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const packages = ["core", "server"].map((name) => join(root, "packages", name));
+const packages = ["core", "words", "server"].map((name) => join(root, "packages", name));
 const cache = join(root, "node_modules/.cache/toolrack-packed");
 
 /**

@@ -6,12 +6,16 @@ const limitMilliseconds = 180_000;
 export type SampleMessage = { readonly sample: unknown } | { readonly failure: string };
 
 /** Takes one sample in a fresh process, so that no contestant warms or litters another's heap. */
-export function sampleInChild(suiteName: string, subject: Subject): Promise<SampleMessage> {
+export function sampleInChild(
+  suiteName: string,
+  subject: Subject,
+  limit = limitMilliseconds,
+): Promise<SampleMessage> {
   return new Promise((resolve) => {
     const child = fork(new URL("./child.ts", import.meta.url), [suiteName, JSON.stringify(subject)], {
       execArgv: ["--conditions=toolrack-source"],
       stdio: ["ignore", "ignore", "pipe", "ipc"],
-      timeout: limitMilliseconds,
+      timeout: limit,
       killSignal: "SIGKILL",
     });
     let message: SampleMessage | undefined;

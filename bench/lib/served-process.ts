@@ -27,7 +27,7 @@ export async function startRack(
   directory: string,
   config: object = { builtins: false },
 ): Promise<ServedProcess> {
-  await mkdir(join(directory, "tools"));
+  await mkdir(join(directory, "tools"), { recursive: true });
   await writeFile(join(directory, "package.json"), '{ "type": "module" }');
   await writeFile(join(directory, "toolrack.config.js"), `export default ${JSON.stringify(config)};`);
   await writeFile(join(directory, "tools/add.ts"), tool);

@@ -29,6 +29,8 @@ export interface Suite<Sample = unknown> {
   readonly floor: ContestantName;
   readonly contestants: readonly ContestantName[];
   readonly variants: readonly string[];
+  /** Milliseconds that a sample may take. Default: three minutes. */
+  readonly limit?: number;
   /** Whether the contestant can do this. Default: all do everything. */
   takesPart?(subject: Subject): boolean;
   sample(subject: Subject): Promise<Sample>;

@@ -4,7 +4,6 @@ import { chat } from "./chat.ts";
 import { files } from "./files.ts";
 import { gateway } from "./gateway.ts";
 import { growth } from "./growth.ts";
-import { growthRack } from "./growth-rack.ts";
 import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
 import { record } from "./record.ts";
@@ -31,7 +30,6 @@ export const suites = {
   sandbox,
   subscribers,
   tests,
-  "growth-rack": growthRack,
 };
 
 export type SuiteName = keyof typeof suites;

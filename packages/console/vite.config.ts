@@ -1,17 +1,29 @@
 import tailwindcss from "@tailwindcss/vite";
-import { defaultClientConditions, defineConfig, type UserConfig } from "vite";
+import { defaultClientConditions, defineConfig, type Plugin, type UserConfig } from "vite";
 import { vuePlugin } from "./vue-plugin.ts";
 
 // While developing, `TOOLRACK_URL=http://127.0.0.1:7300 npm run dev -w packages/console` speaks to a running server.
 const target = process.env.TOOLRACK_URL ?? "http://127.0.0.1:7300";
 const serverPaths = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/openapi.json", "/healthz", "/readyz"];
 
-/** What every page needs. */
+/** What every page needs, and what starts the console. */
 const shared =
-  /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/(api|i18n|text|ui)\/|core\/src\/|rolldown\/runtime/;
-/** What shows results and forms, but not what its lazy parts bring. */
+  /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/((api|i18n|text|ui|shell)\/|main)|core\/src\/|rolldown\/runtime/;
+/** What shows results, forms and long lists, but not what its lazy parts bring. */
 const contentAndForms =
-  /console\/src\/(content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor)|pages\/(approvals\/(ApprovalRow|ApprovalCard|approval-draft)|tools\/(rack|tool-run|RunResult)))/;
+  /node_modules\/@tanstack\/|console\/src\/(content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor)|pages\/(approvals\/(ApprovalRow|ApprovalCard|approval-draft)|tools\/(rack|tool-run|RunResult)))/;
+
+/** Reka UI looks for `useId` in the whole of Vue. Asked for by its name, nothing else is brought, and no file more. */
+const plainImports: Plugin = {
+  name: "plain-imports",
+  transform(code, id) {
+    if (!id.endsWith("reka-ui/dist/shared/useId.js")) return undefined;
+    return code.replace(
+      'import * as vue from "vue";',
+      'import { useId as own } from "vue";\nconst vue = { useId: own };',
+    );
+  },
+};
 
 // A build is what people get. Without this, one that is made where NODE_ENV is something else, as within the tests, has
 // Vue's own checks and texts for development in it, and is a third larger.
@@ -22,7 +34,7 @@ export default defineConfig(({ command }) => {
 
 const config: UserConfig = {
   root: import.meta.dirname,
-  plugins: [vuePlugin, tailwindcss()],
+  plugins: [vuePlugin, tailwindcss(), plainImports],
   resolve: { conditions: ["toolrack-source", ...defaultClientConditions] },
   define: {
     __VUE_OPTIONS_API__: "false",

@@ -2,7 +2,7 @@ import { tool } from "@opencode-ai/plugin";
 
 // An opencode-style tool: the default export is named after the file.
 export default tool({
-  description: "Rolls dice. 掷骰子。",
+  description: "Rolls dice.",
   args: {
     type: "object",
     properties: {

@@ -3,7 +3,7 @@ import { callToolHandler } from "../handler/ToolHandler.js";
 // Contract 2: a schema, a default function that takes the request, and destroy. It calls another tool.
 export const schema = {
   name: "greeting",
-  description: "Greets somebody in a language of their choice. 用指定的语言问候。",
+  description: "Greets somebody in a language of their choice.",
   type: "object",
   properties: {
     name: { type: "string", description: "Whom to greet." },

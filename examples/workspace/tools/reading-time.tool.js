@@ -3,8 +3,8 @@ module.exports = {
   getMetadata() {
     return {
       id: "reading-time",
-      name: "Reading Time/阅读时长",
-      description: "Estimates how long a text takes to read. 估算阅读一段文字需要的时间。",
+      name: "Reading Time",
+      description: "Estimates how long a text takes to read.",
       version: "1.0.0",
       author: "Toolrack",
       category: "text",

@@ -2,7 +2,7 @@ import { Tool } from "@toolrack/core";
 
 export const textStatistics = Tool.define({
   name: "text_statistics",
-  description: "Counts the characters, words and lines of a text. 统计文本的字符、词和行数。",
+  description: "Counts the characters, words and lines of a text.",
   parameters: {
     type: "object",
     properties: {

@@ -4,7 +4,7 @@ const metres = { mm: 0.001, cm: 0.01, m: 1, km: 1000, inch: 0.0254, foot: 0.3048
 
 export const unitConvert = Tool.define({
   name: "unit_convert",
-  description: "Converts a length from one unit to another. 换算长度单位。",
+  description: "Converts a length from one unit to another.",
   parameters: {
     type: "object",
     properties: {

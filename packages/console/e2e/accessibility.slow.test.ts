@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromiumPath, openBrowser, visit } from "./browser.ts";
@@ -33,20 +34,46 @@ const listedSkill = {
     "---\nname: listed\ndescription: Has lists.\n---\n1. a\n   - [x] b\n   - [ ] ~~c~~\n\n> - ***d***\n\n| e | f |\n|---|---|\n| `g` | https://example.com |\n",
   "skills/listed/tools.json": JSON.stringify([{ name: "greet", type: "builtin", command: "hello_world" }]),
 };
+/** An API, whose tools and problems are shown beside those of MCP servers. */
+const crm = {
+  "apis.json": JSON.stringify({ apis: { crm: { spec: "./crm.json", baseUrl: "http://127.0.0.1:9" } } }),
+  "crm.json": JSON.stringify({
+    openapi: "3.1.0",
+    info: { title: "CRM", version: "1" },
+    paths: {
+      "/customers": {
+        get: {
+          operationId: "listCustomers",
+          summary: "Lists customers.",
+          responses: { 200: { description: "" } },
+        },
+        post: { operationId: "addCustomer", summary: "Adds one.", responses: { 201: { description: "" } } },
+      },
+    },
+  }),
+};
+interface Look {
+  readonly theme: "light" | "dark";
+  readonly width: number;
+}
 /**
- * How each page is looked at: in every pair of a language, a theme and a width. A page follows its screen and its
- * system while it is open, so it is loaded once for each language.
+ * How each page is looked at: in every pair of a language and a theme, and of a language and a width. A page follows its
+ * screen and its system while it is open, so it is loaded once for each language.
  */
-const looks = {
+const looks: Readonly<Record<"en" | "zh-CN", readonly Look[]>> = {
   en: [
-    { theme: "light", width: 1360 },
+    { theme: "light", width: 1440 },
+    { theme: "dark", width: 1024 },
     { theme: "dark", width: 390 },
   ],
   "zh-CN": [
-    { theme: "dark", width: 1360 },
+    { theme: "dark", width: 1440 },
+    { theme: "light", width: 1024 },
     { theme: "light", width: 390 },
   ],
-} as const;
+};
+/** Where a picture of each page and look is put for people, when this names a folder. */
+const pictures = process.env.TOOLRACK_PAGE_PICTURES;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 describe.skipIf(chromiumPath === undefined)(
@@ -65,6 +92,7 @@ describe.skipIf(chromiumPath === undefined)(
         "tools/offers.ts": offers,
         "tools/weather.tool.cjs": weather,
         ...listedSkill,
+        ...crm,
       };
       const options = { files: { ...model.files(), ...oddServerFiles(), ...files } };
       [server, browser] = await Promise.all([ConsoleServer.start(options), openBrowser()]);
@@ -117,6 +145,7 @@ describe.skipIf(chromiumPath === undefined)(
         "/mcp-servers/odd?view=log",
         "/mcp-servers/odd?view=entry",
         "/mcp-servers/missing",
+        "/mcp-servers/crm",
         "/reloads",
         "/settings",
         "/no-such-page",
@@ -194,7 +223,7 @@ describe.skipIf(chromiumPath === undefined)(
       const { id } = items.find(({ callId }) => callId === `asked-${theme}`) ?? {};
       await server.ask(`/api/approvals/${id}`, { decision: "deny", reason: "not today" });
       await asked;
-      await card.getByText("Denied by http: not today").waitFor();
+      await card.getByText("Denied by Workspace token: not today").waitFor();
       expect(await check(page)).toEqual([]);
       await page.getByRole("radio", { name: "History" }).click();
       await page.getByText("What was asked").first().click();
@@ -203,6 +232,24 @@ describe.skipIf(chromiumPath === undefined)(
       await page.getByRole("button", { name: "Filters" }).click();
       await page.getByRole("row").nth(1).waitFor();
       expect(await check(page)).toEqual([]);
+      await page.context().close();
+    });
+
+    it.each([
+      { language: "en", theme: "light", edit: "Edit and ask again" },
+      { language: "zh-CN", theme: "dark", edit: "修改后重新提问" },
+    ] as const)("has no violation where a question is asked anew: $language $theme", async (chosen) => {
+      const { language, theme, edit } = chosen;
+      const path = paths.find((known) => known.startsWith("/chat/"))!;
+      const { page } = await visit(browser, server, { path, language, theme });
+      await page.getByRole("button", { name: edit }).click();
+      await page.getByRole("textbox", { name: edit }).waitFor();
+      for (const width of [1440, 1024, 390]) {
+        await look(page, { theme, width });
+        await drawn(page);
+        expect(await check(page)).toEqual([]);
+        if (pictures) await page.screenshot({ path: join(pictures, `edit ${language} ${width}.png`) });
+      }
       await page.context().close();
     });
 
@@ -278,10 +325,10 @@ describe.skipIf(chromiumPath === undefined)(
 
     // Side by side: most of the time a page is waited for.
     it.concurrent.each(["en", "zh-CN"] as const)(
-      "has no violation that axe knows, on any page, wide or on a phone: %s",
+      "has no violation that axe knows, and nothing beyond the edge, on any page, from desk to phone: %s",
       async (language) => {
         const { page, trouble } = await visit(browser, server, { language });
-        const violations = await violationsOf(page, paths, server, looks[language]);
+        const violations = await violationsOf(page, paths, server, language);
         await page.context().close();
         expect(violations).toEqual([]);
         expect(trouble).toEqual([]);
@@ -316,11 +363,11 @@ async function violationsOf(
   page: Page,
   paths: readonly string[],
   server: ConsoleServer,
-  [first, second]: (typeof looks)["en" | "zh-CN"],
+  language: keyof typeof looks,
 ): Promise<unknown[]> {
   const violations: unknown[] = [];
-  for (const path of paths) {
-    await look(page, first);
+  for (const [place, path] of paths.entries()) {
+    await look(page, looks[language][0]!);
     await page.goto(server.url + path);
     // Not by its role: what is behind a dialog has none.
     const heading = page.locator("h1").first();
@@ -328,18 +375,22 @@ async function violationsOf(
       throw new Error(`${path} has no heading, but: ${await page.locator("body").innerText()}`);
     });
     await page.waitForTimeout(500); // What the page reads after it is shown has no sign of its own.
-    const found = await check(page);
-    violations.push(...found.map((violation) => ({ path, ...first, ...violation })));
-    await look(page, second);
-    await page.locator(`html[data-theme=${second.theme}]`).waitFor();
-    await drawn(page);
-    const more = await check(page);
-    violations.push(...more.map((violation) => ({ path, ...second, ...violation })));
+    for (const { theme, width } of looks[language]) {
+      await look(page, { theme, width });
+      await page.locator(`html[data-theme=${theme}]`).waitFor();
+      await drawn(page);
+      const found = await check(page);
+      const reach = await page.evaluate(() => document.documentElement.scrollWidth);
+      if (reach > width) found.push({ id: "too-wide", nodes: [`${reach} pixels`] });
+      violations.push(...found.map((violation) => ({ path, theme, width, ...violation })));
+      const name = `${place} ${path.replaceAll(/[^\w-]+/g, "_")} ${language} ${width} ${theme}.png`;
+      if (pictures) await page.screenshot({ path: join(pictures, name), animations: "disabled" });
+    }
   }
   return violations;
 }
 
-async function look(page: Page, { theme, width }: { theme: "light" | "dark"; width: number }): Promise<void> {
+async function look(page: Page, { theme, width }: Look): Promise<void> {
   await page.setViewportSize({ width, height: 850 });
   await page.emulateMedia({ colorScheme: theme });
 }

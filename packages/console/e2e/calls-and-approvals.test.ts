@@ -133,11 +133,12 @@ describeConsole(
       const page = await open({ path: "/approvals" });
       const call = server().call("transfer", { to: "Bob", amount: 3 });
       const card = page.getByRole("article", { name: "transfer" });
+      await card.getByText("Asked by node", { exact: true }).waitFor();
       await card.getByRole("textbox", { name: "note" }).fill("half a sentence");
       const [{ id } = { id: "" }] = await waiting(server());
       await server().ask(`/api/approvals/${id}`, { decision: "deny", reason: "too late" });
       await call;
-      await card.getByText("Denied by http: too late").waitFor();
+      await card.getByText("Denied by Workspace token: too late").waitFor();
       expect(await card.getByRole("textbox", { name: "note" }).inputValue()).toBe("half a sentence");
       expect(await page.getByText("All done").count()).toBe(0);
       await card.getByRole("button", { name: "Dismiss" }).click();

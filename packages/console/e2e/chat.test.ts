@@ -109,12 +109,100 @@ describeConsole(
       await page.waitForURL(/\/chat$/);
       expect(await composer(page).inputValue()).toBe("");
     });
+
+    it("copies what was said, and says which model answered, its tokens and what they cost", async () => {
+      const page = await open({ path: "/chat?model=scripted%2Fmodel-b" });
+      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+      const copied = () => page.evaluate(() => navigator.clipboard.readText());
+      await say(page, "How **are** you?");
+      const answer = page.getByRole("article", { name: "Answer" });
+      await answer.getByText("scripted/model-b · 120 tokens in, 30 out · costs 0.18").waitFor();
+      await answer.getByRole("button", { name: "Copy" }).click();
+      await expect.poll(copied).toMatch(/^I see: \*\*How \*\*are\*\* you\?\*\* Answer \d+\.$/);
+      const messages = page.getByRole("region", { name: "Messages" });
+      await messages.getByRole("button", { name: "Copy" }).first().click();
+      await expect.poll(copied).toBe("How **are** you?");
+      await page.reload();
+      await answer.getByText("scripted/model-b · 120 tokens in, 30 out · costs 0.18").waitFor();
+    });
+
+    it("answers again in place of the last answer, by the model that is chosen now", async () => {
+      const page = await open({ path: "/chat" });
+      await say(page, "Once more.");
+      const answers = page.getByRole("article", { name: "Answer" });
+      const [first] = await answers.allInnerTexts();
+      expect(first).toContain("scripted/model-a");
+      await page.getByLabel("Model").selectOption("model-b");
+      await answers.getByRole("button", { name: "Answer again" }).click();
+      await answers.getByText("scripted/model-b").waitFor();
+      expect(await answers.count()).toBe(1);
+      expect(numberIn((await answers.allInnerTexts())[0])).toBeGreaterThan(numberIn(first));
+      expect(await said(page, "Once more.").count()).toBe(1);
+      await page.reload();
+      await answers.getByText("scripted/model-b").waitFor();
+      expect(await answers.count()).toBe(1);
+    });
+
+    it("edits an earlier question and asks it again, in place of it and of all that followed", async () => {
+      const page = await open({ path: "/chat" });
+      for (const text of ["First.", "Second.", "Third."]) await say(page, text);
+      const edit = page.getByRole("button", { name: "Edit and ask again" });
+      await edit.nth(1).click();
+      const field = page.getByRole("textbox", { name: "Edit and ask again" });
+      expect(await field.inputValue()).toBe("Second.");
+      await field.fill("Changed my mind.");
+      await page.keyboard.press("Escape");
+      await said(page, "Second.").waitFor();
+      await edit.nth(1).click();
+      await field.fill("Another one.");
+      await page.getByRole("button", { name: "Ask again", exact: true }).click();
+      await page.getByText("I see: Another one.").waitFor();
+      for (const text of ["Second.", "Third."]) expect(await said(page, text).count()).toBe(0);
+      await page.reload();
+      await page.getByText("I see: Another one.").waitFor();
+      expect(await page.getByRole("article", { name: "Answer" }).count()).toBe(2);
+      await said(page, "First.").waitFor();
+    });
+
+    it("keeps an edited question that the server does not take", async () => {
+      const page = await open({ path: "/chat" });
+      await say(page, "Asked before.");
+      await page.getByRole("button", { name: "Edit and ask again" }).click();
+      await page.getByRole("textbox", { name: "Edit and ask again" }).fill("Asked at a bad time.");
+      await page.route("**/messages", (route) =>
+        route.fulfill({ status: 500, json: { error: { code: "internal", message: "Not now." } } }),
+      );
+      await page.getByRole("button", { name: "Ask again", exact: true }).click();
+      await page.getByText("Not now.").waitFor();
+      await expect.poll(() => composer(page).inputValue()).toBe("Asked at a bad time.");
+      await said(page, "Asked before.").waitFor();
+    });
   },
   async () => {
-    model = await ScriptedModel.start(() => ({ content: "I see." }));
+    let count = 0;
+    model = await ScriptedModel.start(({ messages }) => {
+      const question = messages.findLast(({ role }) => role === "user")?.content;
+      const usage = { prompt_tokens: 120, completion_tokens: 30 };
+      return { content: `I see: **${question}** Answer ${++count}.`, usage };
+    });
     return { files: model.files() };
   },
 );
+
+/** Says something, and waits for the whole answer. */
+async function say(page: Page, text: string): Promise<void> {
+  await expect.poll(() => composer(page).isEnabled()).toBe(true);
+  const answers = page.getByRole("article", { name: "Answer" });
+  const before = await answers.count();
+  await composer(page).fill(text);
+  await composer(page).press("Enter");
+  await answers.nth(before).getByText("tokens in").waitFor();
+}
+
+/** Which of the model's answers this is. */
+function numberIn(answer = ""): number {
+  return Number(/Answer (\d+)\./.exec(answer)?.[1]);
+}
 
 function composer(page: Page) {
   return page.getByRole("textbox", { name: "Message" });

@@ -236,6 +236,13 @@ describeConsole("what people do in the console", ({ server, open }) => {
     expect(await loops.getByRole("link", { name: "The tool" }).getAttribute("href")).toContain(
       "/tools/count_letters",
     );
+    // The row says which calls count, and a person lets the session go on.
+    await loops.getByText("Calls that count:").first().waitFor();
+    await loops.getByRole("button", { name: "Let it go on" }).first().click();
+    await loops
+      .getByText(/let the session go on/)
+      .first()
+      .waitFor();
     await loops.getByRole("link", { name: "Calls of the session" }).first().click();
     await page.waitForURL(/session=circles/);
     await page.getByRole("row").filter({ hasText: "count_letters" }).first().waitFor();

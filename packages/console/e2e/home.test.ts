@@ -61,6 +61,28 @@ describeConsole(
       await page.getByRole("button", { name: "Make a token for Claude Code" }).waitFor();
     });
 
+    const places = [
+      "/tools",
+      "/tools/report",
+      "/tools/hello_world?tab=about",
+      "/calls",
+      "/approvals",
+      "/chat",
+    ];
+    const more = ["/schedules", "/skills", "/experts", "/prompts", "/mcp-servers", "/reloads", "/settings"];
+    it.each([...places, ...more])("takes few requests to show %s first", async (path) => {
+      const page = await open({ path: "/no-such-page" });
+      const asked: string[] = [];
+      page.on("request", (request) => asked.push(request.url()));
+      await page.goto(`${server().url}${path}`);
+      await page.locator("h1").first().waitFor({ state: "attached" });
+      await page.getByTestId("connection").getByText("Live").waitFor({ state: "attached" });
+      await page.waitForTimeout(1_000); // What is asked for last has no sign of its own.
+      // A tool's page also asks for its saved calls and for what lint finds.
+      const most = path.startsWith("/tools/") ? 16 : 14;
+      expect(asked.length, asked.join("\n")).toBeLessThanOrEqual(most);
+    });
+
     it("notices a client that connects, and leaves a new token on the screen", async () => {
       const page = await open();
       const card = page.getByRole("region", { name: "Connect a client" });

@@ -20,9 +20,9 @@ export class ScriptedModel {
 
   /** The files that make it the model of a workspace. */
   files(): Record<string, string> {
-    const config = {
-      providers: { scripted: { baseURL: `${this.#mock.url}/v1`, models: ["model-a", "model-b"] } },
-    };
+    const models = ["model-a", "model-b"];
+    const price = { input: 1_000, output: 2_000 };
+    const config = { providers: { scripted: { baseURL: `${this.#mock.url}/v1`, models, price } } };
     return { "toolrack.config.js": `export default ${JSON.stringify(config)};\n` };
   }
 

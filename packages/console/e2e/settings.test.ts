@@ -111,6 +111,6 @@ describeConsole("what the server is asked to keep and to tell", ({ server, open 
     });
     const page = await open();
     await page.getByText("Some Editor").waitFor();
-    await page.getByText("3.1 · http").waitFor();
+    await page.getByText("3.1 · Workspace token").waitFor();
   });
 });

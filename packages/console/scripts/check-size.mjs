@@ -7,10 +7,11 @@ const BUDGET = 250_000;
 const dist = join(import.meta.dirname, "..", "dist");
 const manifest = JSON.parse(readFileSync(join(dist, ".vite", "manifest.json"), "utf8"));
 
-const entry = Object.keys(manifest).find((key) => manifest[key].isEntry);
+// The file that index.html loads, which has what all pages share as well.
+const entry = Object.keys(manifest).find((key) => manifest[key].name === "base");
 const pages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/pages/"));
 const languages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/i18n/"));
-const always = ["index.html", "theme.js", "icon.svg"];
+const always = ["index.html", "theme.js"];
 
 let tooLarge = false;
 for (const page of pages) {

@@ -80,7 +80,7 @@ describe("boundaries", () => {
       logLevel: "silent",
     });
     const bytes = gzipSync(outputFiles[0]!.contents).length;
-    expect(bytes).toBeLessThan(74 * 1024);
+    expect(bytes).toBeLessThan(86 * 1024);
     expect(bytes).toBeGreaterThan(10 * 1024);
   });
 

@@ -96,7 +96,7 @@ export function createClient<Rack extends Methods<Rack> = AnyRack>(options: Clie
       return method;
     },
   });
-  // Which tools there are is known to the compiler alone.
+  // The cast is needed because the tools of `Rack` are only types: at run time, a proxy accepts every name.
   return { tools, call } as unknown as RackClient<Rack>;
 }
 
@@ -156,7 +156,7 @@ async function ask<Body>(
   });
   const text = await response.text();
   const body: unknown = response.headers.get("content-type")?.includes("json") ? JSON.parse(text) : undefined;
-  // The server's API has this shape.
+  // The cast is safe: the caller names the type that the API documents for this path.
   if (response.ok && body !== undefined) return body as Body;
   const failure = (body as Answer | undefined)?.error; // Every refusal of the server has this member.
   const message = `${url} answered ${response.status} ${response.statusText} and nothing that can be read. Is it the address of toolrack serve?`;

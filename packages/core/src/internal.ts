@@ -1,19 +1,20 @@
 // For the server and the console only: not part of the public entry, and free to change.
 
 export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
+export { namedCaller } from "./call/events.ts";
 export { Mask } from "./call/mask.ts";
 export { MaskStream } from "./call/mask-stream.ts";
 export { isSecretName, redact } from "./call/redact.ts";
 export { hasParts } from "./call/stages/access-checks.ts";
 export { declarationSteps } from "./format/declarations.ts";
 export { inEnvelope } from "./format/openai.ts";
-export { firstSentence, toSignatures } from "./format/signature.ts";
 export { readTagText } from "./format/tag-calls.ts";
 export { definitionTokens, estimateTokens, tokenShare } from "./format/tokens.ts";
+export { firstSentence, toSignatures } from "./format/tool-signature.ts";
 export { fileLine } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { schemaText } from "./registry/search/search-document.ts";
-export { searchTerms, splitWords } from "./registry/search/tokenize.ts";
+export { STOP_WORDS, searchTerms, splitWords, tokenize } from "./registry/search/tokenize.ts";
 export { ToolIndex } from "./registry/search/tool-index.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";

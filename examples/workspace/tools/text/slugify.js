@@ -1,7 +1,7 @@
 // Contract 1: the folder is the group, so this is internal_text_slugify.
 module.exports = {
   name: "slugify",
-  description: "Turns a title into a short name for addresses. 把标题转换成 URL 短名。",
+  description: "Turns a title into a short name for addresses.",
   inputSchema: {
     type: "object",
     properties: { title: { type: "string", description: "The title, in any language." } },

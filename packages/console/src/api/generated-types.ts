@@ -11,6 +11,7 @@ export interface Approval {
   readonly displayName?: string;
   readonly sessionID?: string;
   readonly caller?: string;
+  readonly via?: string;
   readonly message: string;
   readonly input: Readonly<Record<string, unknown>>;
   readonly details?: Readonly<Record<string, unknown>>;
@@ -244,6 +245,44 @@ export interface LoadReport {
   readonly duration: number;
 }
 
+export interface Loop {
+  readonly sessionID: string;
+  readonly callId: string;
+  readonly toolName: string;
+  readonly displayName: string;
+  readonly caller: string;
+  readonly at: number;
+  readonly state: "told" | "held" | "stopped" | "resumed";
+  readonly verdict: LoopVerdict;
+  readonly resumed?: { readonly by: string; readonly at: number };
+}
+
+export interface LoopRelease {
+  readonly sessionID: string;
+  readonly by: string;
+  readonly at: number;
+}
+
+export interface LoopVerdict {
+  readonly action: "none" | "nudge" | "block" | "stop";
+  readonly signal?:
+    | "repeat"
+    | "cycle"
+    | "same_error"
+    | "stagnation"
+    | "drought"
+    | "known_answers"
+    | "interleaved"
+    | "refused";
+  readonly count: number;
+  readonly period?: number;
+  readonly fingerprint?: string;
+  readonly evidence?: string;
+  readonly inferred?: readonly ("readOnly" | "error")[];
+  readonly calls?: readonly string[];
+  readonly clears?: string;
+}
+
 export interface McpServer {
   readonly key: string;
   readonly place: "file" | "store";
@@ -379,6 +418,21 @@ export interface Schedule {
   readonly nextRuns?: readonly string[];
   readonly runs: number;
   readonly missed: "skip" | "run_once";
+}
+
+export interface Search {
+  readonly id: string;
+  readonly query: string;
+  readonly toolName: string;
+  readonly owner: string;
+  readonly uses: number;
+  readonly createdAt: number;
+}
+
+export interface SearchList {
+  readonly learning: boolean;
+  readonly total: number;
+  readonly items: readonly Search[];
 }
 
 export interface Secret {
@@ -652,6 +706,10 @@ export interface Answers {
   readonly "GET /api/tools/{name}": Tool;
   readonly "PATCH /api/tools/{name}": Tool;
   readonly "POST /api/tools/{name}/calls": CallAnswer;
+  readonly "GET /api/searches": SearchList;
+  readonly "PATCH /api/searches": { readonly learning: boolean };
+  readonly "DELETE /api/searches": { readonly count: number };
+  readonly "DELETE /api/searches/{id}": { readonly id: string };
   readonly "GET /api/lint": {
     readonly items: readonly Finding[];
     readonly total: number;
@@ -663,6 +721,8 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
+  readonly "GET /api/loops": { readonly items: readonly Loop[] };
+  readonly "POST /api/loops/{sessionID}/resume": LoopRelease;
   readonly "POST /api/calls/{callId}/test": {
     readonly file: string;
     readonly name: string;

@@ -13,5 +13,5 @@ export {
 export { eventStream, type RackEvent, readEvents, resumeAfter, useEvents } from "./events.ts";
 export { open, readPages, request, unlessForbidden } from "./request.ts";
 export { currentSession, followOtherTabs, openSession, signIn, signOut } from "./session.ts";
-export { loopsOf, type RackStatistics, readCalls, readStatistics } from "./statistics.ts";
+export { type RackStatistics, readStatistics } from "./statistics.ts";
 export type * from "./types.ts";

@@ -44,7 +44,7 @@ async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<Rac
 }
 
 /** The newest calls since a moment, read page by page until there are at least `most`. */
-export async function readCalls(
+async function readCalls(
   query: { readonly since: number; readonly tool?: string; readonly flag?: "loop" },
   most: number,
   signal: AbortSignal,
@@ -113,17 +113,5 @@ export function fillBuckets(
   return Array.from({ length: count }, (_, index) => {
     const at = first + index * interval;
     return { calls: 0, errors: 0, cancelled: 0, ...known.get(at), at };
-  });
-}
-
-/** The loops detected in `calls`, which are sorted newest first; each loop once, with its latest call. */
-export function loopsOf(calls: readonly CallSummary[]) {
-  const seen = new Set<string>();
-  return calls.flatMap((call) => {
-    const verdict = call.flags?.loop;
-    const key = `${call.sessionID} ${verdict?.fingerprint ?? call.callId}`;
-    if (verdict === undefined || seen.has(key)) return [];
-    seen.add(key);
-    return [{ call, verdict }];
   });
 }

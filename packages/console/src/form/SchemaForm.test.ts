@@ -307,7 +307,7 @@ it("takes the same file again, and says when it is larger than what the server t
     { type: "object", properties: { f: { type: "string", format: "binary" } } },
     {},
   );
-  await wrapper.setProps({ largest: 3 });
+  await wrapper.setProps({ largest: () => 3 });
   const picker = wrapper.get<HTMLInputElement>('input[type="file"]');
   const chosen = [new File(["hello"], "a.txt")];
   let reset = 0;

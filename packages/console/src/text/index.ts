@@ -1,4 +1,4 @@
-export { estimateTokens } from "@toolrack/core/internal";
+export { estimateTokens, namedCaller } from "@toolrack/core/internal";
 export { isRecord } from "@toolrack/core/internal/schema";
 export { copyText, keep, kept, saveFile } from "./browser.ts";
 export {

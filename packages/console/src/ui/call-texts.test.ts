@@ -33,6 +33,11 @@ it("names who made a call truly", () => {
     { caller: "schedule_tool_0199", via: "schedule 0199" },
     { caller: "schedule_tool_0199" },
     { caller: "some_tool" },
+    { caller: "ci_01890a5d-ac96-774b-bcce-b302099a8057", via: "curl/8.5.0" },
+    { caller: "some_tool_01890a5d-ac96-774b-bcce-b302099a8057" },
+    { caller: "mcp", via: "claude-code 2.1.0" },
+    { caller: "mcp" },
+    {},
   ].map(callerText);
   expect(names).toEqual([
     "Console",
@@ -44,6 +49,11 @@ it("names who made a call truly", () => {
     "Schedule",
     "Schedule",
     "some_tool",
+    "ci · curl/8.5.0",
+    "some_tool",
+    "claude-code 2.1.0",
+    "MCP client",
+    "",
   ]);
 });
 
@@ -60,6 +70,7 @@ const signals: Record<NonNullable<LoopVerdict["signal"]>, true> = {
   same_error: true,
   stagnation: true,
   drought: true,
+  known_answers: true,
   interleaved: true,
   refused: true,
 };

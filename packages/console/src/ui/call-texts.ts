@@ -1,5 +1,6 @@
 import type { ApiError, CallFacts, CallStatus, LoopVerdict } from "../api/index.ts";
 import { t, te } from "../i18n/index.ts";
+import { namedCaller } from "../text/index.ts";
 
 export type ShownStatus = CallStatus | "cancelled" | "denied";
 
@@ -31,20 +32,11 @@ export function shownStatus(call: StandingCall, waiting?: ReadonlySet<string>): 
  * Who made a call, for people: the page, the program with its version, a chat or a schedule, and the token's name if it
  * has one of its own.
  */
-export function callerText({
-  caller = "",
-  via,
-}: {
-  readonly caller?: string;
-  readonly via?: string;
-}): string {
-  const [kind = ""] = (via ?? (caller.startsWith("schedule_tool_") ? "schedule" : caller)).split(" ");
-  const by = te(`callers.${kind}`) ? t(`callers.${kind}`) : (via ?? caller);
-  const isNamed = via !== undefined && !plainCallers.has(caller) && !caller.startsWith("schedule_tool_");
-  return isNamed ? `${caller} · ${by}` : by;
+export function callerText(call: { readonly caller?: string; readonly via?: string }): string {
+  const { name, by } = namedCaller(call);
+  const way = by !== undefined && te(`callers.${by}`) ? t(`callers.${by}`) : by;
+  return [name, way].filter(Boolean).join(" · ");
 }
-/** Callers that are no tokens with names of their own. */
-const plainCallers: ReadonlySet<string> = new Set(["", "http", "cli", "mcp", "chat"]);
 
 /** How long the tool took: the time in which a call waited for a person is not the tool's. */
 export function toolTime({ duration, flags }: Pick<CallFacts, "duration" | "flags">): number | undefined {

@@ -1,6 +1,6 @@
 import { computed, onScopeDispose, type Ref, reactive, ref, shallowRef, toRefs, watch } from "vue";
 import type { RouteLocationNormalized } from "vue-router";
-import { ApiError } from "../api/index.ts";
+import { ApiError, currentSession } from "../api/index.ts";
 import { sameJson } from "../text/index.ts";
 import { useAttempt } from "./server-value.ts";
 
@@ -122,4 +122,45 @@ export function isSamePlace(...queries: readonly string[]): Move {
 
 function warn(event: BeforeUnloadEvent): void {
   if ([...works].some(({ isUnsaved }) => isUnsaved())) event.preventDefault();
+}
+
+interface Keeping<Value> {
+  readonly most: number;
+  /** Values that are in use stay, even if there are too many. */
+  readonly isInUse?: (value: Value) => boolean;
+  readonly onDrop?: (value: Value) => void;
+}
+
+/** Values that outlive their page: the most recently used ones, until the person signs out. */
+export class Recent<Value> {
+  readonly #values = new Map<string, Value>();
+  readonly #keeping: Keeping<Value>;
+
+  constructor(keeping: Keeping<Value>) {
+    this.#keeping = keeping;
+    watch(
+      () => currentSession.refusal,
+      (refusal) => {
+        if (refusal === "missing") for (const key of this.#values.keys()) this.delete(key);
+      },
+    );
+  }
+
+  get(key: string): Value | undefined {
+    return this.#values.get(key);
+  }
+
+  set(key: string, value: Value): void {
+    this.#values.delete(key);
+    this.#values.set(key, value);
+    for (const [oldest, known] of this.#values) {
+      if (this.#values.size <= this.#keeping.most) return;
+      if (this.#keeping.isInUse?.(known) !== true) this.delete(oldest);
+    }
+  }
+
+  delete(key: string): void {
+    const value = this.#values.get(key);
+    if (this.#values.delete(key) && value !== undefined) this.#keeping.onDrop?.(value);
+  }
 }

@@ -1,5 +1,49 @@
 import type { App } from "vue";
-import * as components from "./components.ts";
+import ActionButton from "./ActionButton.vue";
+import CopyButton from "./CopyButton.vue";
+import DraftForm from "./DraftForm.vue";
+import ErrorNote from "./ErrorNote.vue";
+import FormField from "./FormField.vue";
+import Menu from "./Menu.vue";
+import Modal from "./Modal.vue";
+import { CallLink, CodeBlock, DiffView, EmptyState, FailedItem, RelativeTime } from "./parts.ts";
+import RemoveButton from "./RemoveButton.vue";
+import SearchField from "./SearchField.vue";
+import Segmented from "./Segmented.vue";
+import SelectBox from "./SelectBox.vue";
+import SplitPage from "./SplitPage.vue";
+import StatisticsSummary from "./StatisticsSummary.vue";
+import StatusMark from "./StatusMark.vue";
+import Toggle from "./Toggle.vue";
+import ToolRow from "./ToolRow.vue";
+import UnsavedTextDialog from "./UnsavedTextDialog.vue";
+
+/** The components that every template may use without importing them. */
+export const components = {
+  ActionButton,
+  CallLink,
+  CodeBlock,
+  CopyButton,
+  DiffView,
+  DraftForm,
+  EmptyState,
+  ErrorNote,
+  FailedItem,
+  FormField,
+  Menu,
+  Modal,
+  RelativeTime,
+  RemoveButton,
+  SearchField,
+  Segmented,
+  SelectBox,
+  SplitPage,
+  StatisticsSummary,
+  StatusMark,
+  Toggle,
+  ToolRow,
+  UnsavedTextDialog,
+};
 
 export const ui = {
   install(app: App): void {
@@ -11,32 +55,21 @@ declare module "vue" {
   interface GlobalComponents extends Readonly<typeof components> {}
 }
 
+export { toCall, toTool, useFilterDrafts, useQuery, useView } from "./address.ts";
 export { callerText, errorText, flagsOf, loopEvidence, nameOf, shownStatus, toolTime } from "./call-texts.ts";
-export { dropUnsavedWork, isSamePlace, useDraft, useUnsavedWork } from "./drafts.ts";
-export { useFilterDrafts } from "./filter-drafts.ts";
-export { keepReloads, useReloads, useWaitingApprovals, waitingApprovals, waitingCalls } from "./live.ts";
-export { Recent } from "./recent-values.ts";
+export { dropUnsavedWork, isSamePlace, Recent, useDraft, useUnsavedWork } from "./drafts.ts";
+export { isDark, narrowScreen, now, setTheme, theme, themes, useCopy, useShortcuts } from "./screen.ts";
 export {
+  keepReloads,
   type Remote,
   useAttempt,
   useLive,
+  useReloads,
   useRemote,
   useReread,
   useServerInfo,
   useToolSearch,
+  useWaitingApprovals,
+  waitingApprovals,
+  waitingCalls,
 } from "./server-value.ts";
-export {
-  isDark,
-  narrowScreen,
-  now,
-  setTheme,
-  theme,
-  themes,
-  toCall,
-  toTool,
-  useCopy,
-  useQuery,
-  useShortcuts,
-  useView,
-} from "./theme-and-time.ts";
-export { components };

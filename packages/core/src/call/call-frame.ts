@@ -1,4 +1,5 @@
 import { clip, type ToolError, type ToolErrorOptions } from "../error/tool-error.ts";
+import type { ArgumentsKey } from "../loop/arguments.ts";
 import type { ResultKeys } from "../loop/result-keys.ts";
 import type { LoopVerdict } from "../loop/types.ts";
 import type { ToolEntry } from "../registry/entry.ts";
@@ -36,8 +37,8 @@ export class CallFrame {
   /** The called tool, once `resolve` has found it. */
   entry: ToolEntry | undefined = undefined;
   /**
-   * The tool as it is registered now, if that is not the version that runs. Its permissions, and whether it
-   * is dangerous, count as well.
+   * The tool as it is registered now. Set when that is not the version that the caller was shown, which this call
+   * runs. Then the permissions of both versions are required, and the call is dangerous if either version is.
    */
   current: ToolEntry | undefined = undefined;
   input: Record<string, unknown> = noInput;
@@ -62,6 +63,7 @@ export class CallFrame {
   draft: RawResult | undefined = undefined;
   /** The mask of which it is known that a long text of the draft has none of its values. */
   cleanOf: Mask | undefined = undefined;
+  kept: KeptTexts | undefined = undefined;
   result: ToolResult | undefined = undefined;
   error: ToolError | undefined = undefined;
   flags: CallFlags | undefined = undefined;
@@ -70,7 +72,7 @@ export class CallFrame {
   shown: ShownInput | undefined = undefined;
   /** The hash of the whole arguments, set when they are too large to keep. */
   parametersHash: string | undefined = undefined;
-  argsKey: string | undefined = undefined;
+  argsKey: string | ArgumentsKey | undefined = undefined;
   resultKeys: ResultKeys | undefined = undefined;
 
   /** When the call's time is over, in milliseconds on the `performance` clock. */
@@ -83,10 +85,10 @@ export class CallFrame {
   waitedInRun = 0;
   /** Since when the call has been waiting for answers, on the `performance` clock. */
   askingSince = 0;
-  /** The tool has done nothing yet, because other calls come first. */
+  /** True while the tool cannot begin because other calls come first. The idle limit does not run meanwhile. */
   waitsForTurn = false;
 
-  /** The neighbours in the list of calls under way. */
+  /** Links to the next older and the next newer call in the list of calls under way. */
   older: CallFrame | undefined = undefined;
   newer: CallFrame | undefined = undefined;
 
@@ -94,7 +96,7 @@ export class CallFrame {
   abortReason: ToolError | undefined = undefined;
   /** Called when the call is aborted. `whenAborted` sets it, to avoid the cost of a signal. */
   onAbort: ((reason: ToolError) => void) | undefined = undefined;
-  /** Listens to the caller's signal. */
+  /** The listener on the caller's abort signal, kept so that it can be removed when the call ends. */
   onCallerAbort: (() => void) | undefined = undefined;
   children: Set<CallFrame> | undefined = undefined;
   resolve: (result: ToolResult) => void = ignore;
@@ -127,7 +129,7 @@ export class CallFrame {
     return this.#callId;
   }
 
-  /** How many calls are above it. */
+  /** How many calls are above this one in its chain; 0 for a call that no other call made. */
   get depth(): number {
     return this.parent === undefined ? 0 : this.parent.depth + 1;
   }
@@ -190,12 +192,20 @@ export class CallFrame {
 
 function ignore(): void {}
 
+/** The texts of a long draft as they are kept. */
+interface KeptTexts extends Pick<RawResult, "content" | "structuredText"> {
+  /** Whether the structured value is too large for a model. */
+  readonly isBulky: boolean;
+  /** The mask that hides the secrets in them. */
+  readonly masked: Mask;
+}
+
 /** Arguments with secrets masked. Made once per call, for all listeners and records. */
 export interface ShownInput {
   readonly source: unknown;
   readonly known: Mask;
   readonly input: Record<string, unknown>;
-  /** The secrets that were masked in it. */
+  /** The secrets that were found in the arguments and masked. */
   readonly found: ReadonlySet<string>;
 }
 
@@ -204,7 +214,7 @@ export interface CallHost {
   readonly settings: CheckedSettings;
   readonly history: CallHistory;
   readonly results: KeptResults;
-  /** Loop detection, session by session. Nothing in it makes a call fail. */
+  /** Loop detection, session by session. Its methods never throw, so that a faulty detector fails no call. */
   readonly sessions: {
     watches(frame: CallFrame): boolean;
     assessNext(frame: CallFrame): LoopVerdict | undefined;
@@ -317,6 +327,7 @@ export class CallHistory {
   shrink(frame: CallFrame): void {
     const { result } = frame;
     frame.shown = undefined;
+    frame.kept = undefined;
     if (frame.startedAt > 0) frame.raw = undefined;
     else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
     if (frame.isLarge) {
@@ -355,7 +366,7 @@ function isLarge(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.length > LARGE;
   if (typeof value !== "object" || value === null || depth === 0) return false;
   if (Array.isArray(value)) {
-    // The members of a list are alike: the first stands for all of them.
+    // Only the first member is measured: the members of a list are usually of similar size.
     return value.length > LARGE / 100 || (value.length > 0 && isLarge(value[0], depth - 1));
   }
   let looked = 0;

@@ -28,7 +28,7 @@ const frameKey = Symbol("frame");
 
 /** The call behind a context, a copy of a context, an object that inherits from one, or a member that it made. */
 export function frameOf(context: unknown): CallFrame | undefined {
-  // Only this file has the symbol.
+  // The cast is safe: only this file has the symbol, so nobody else can set a member under it.
   return (context as { [frameKey]?: CallFrame } | null | undefined)?.[frameKey];
 }
 
@@ -116,7 +116,7 @@ export class FrameContext implements ToolContext {
         type: "progress",
         callId: frame.callId,
         toolName: frame.toolName,
-        // The mask keeps the shape.
+        // The cast is safe: masking changes texts, not the shape of the value.
         update: redact(typeof update === "number" ? { progress: update, total, message } : update, {
           mask: maskOf(frame),
         }) as ProgressUpdate,
@@ -209,7 +209,10 @@ export const spreading: ProxyHandler<FrameContext> = {
 /** The beginning of a function that takes nothing, only members, or one parameter. The group is the parameter's name. */
 const parameterOf =
   /^(?:async\b\s*)?(?:(?:function\b)?\s*[\w$]*\s*\(\s*(?:\{[\w$\s,:]*\}|(\w+))?\s*\)|(\w+)\s*=>)/;
-/** Code that reaches the context without its name, or that cannot be read. */
+/**
+ * Source text of functions that can reach their context without naming it (`arguments`, `eval`), or that cannot be
+ * analysed.
+ */
 const hidden = /\barguments\b|\beval\b|\[native code\]|\\u/;
 
 /**

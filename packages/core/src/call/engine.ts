@@ -17,7 +17,7 @@ import { readClock } from "./clock.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
 import { approve } from "./stages/approve.ts";
-import { bound, check, isCleanOf, mask, mock, run } from "./stages/run.ts";
+import { bound, check, isCleanOf, keptTexts, mask, mock, run } from "./stages/run.ts";
 import { readArguments, validate } from "./stages/validate.ts";
 import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
 import { answerLate, beginInTurn, noteWait, overdueTurn } from "./time.ts";
@@ -175,9 +175,9 @@ function complete(frame: CallFrame): void {
     fail(frame, frame.refusal(ToolExecutionError, "The call ended without a result."));
     return;
   }
-  if (draft.title === undefined && draft.structuredSize === undefined) frame.result = draft;
+  if (draft.title === undefined && draft.structuredText === undefined) frame.result = draft;
   else {
-    const { title: _, structuredSize: __, ...result } = draft;
+    const { title: _, structuredText: __, ...result } = draft;
     frame.result = result;
   }
   end(frame, "completed");
@@ -191,7 +191,7 @@ function fail(frame: CallFrame, thrown: unknown): void {
   frame.draft = { ...returned, content: returned?.content || error.message, type: "error" };
   quietly(() => mask(frame));
   quietly(() => bound(frame));
-  const { structuredSize: _, ...draft } = frame.draft;
+  const { structuredText: _, ...draft } = frame.draft;
   const response = error.toResponse();
   // A calling tool gets the error unmasked; any other caller gets it with known secrets masked.
   const told = frame.parent === undefined ? frame.host.settings.secrets().inError(response) : response;
@@ -225,7 +225,7 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (onCallerAbort !== undefined)
     quietly(() => frame.options.signal?.removeEventListener("abort", onCallerAbort));
   if (parent !== undefined) parent.children?.delete(frame);
-  // A call that ends while it waits.
+  // The call ended while it waited for a person, so the wait is counted up to now.
   if (frame.asking > 0) noteWait(frame, frame.endedAt);
   if (status === "completed" && frame.endedAt > frame.deadline && frame.asking === 0) {
     frame.flag().overran = { limit: Math.round(frame.deadline - frame.startedAt) };
@@ -270,7 +270,12 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
     // JSON.
     const { structured: _, ...rest } = result;
     const all = host.settings.secrets().and(secrets);
-    shown = all.inResult(frame.flags?.truncated ? rest : result, isCleanOf(frame, all));
+    const part = frame.flags?.truncated ? rest : result;
+    const long = frame.kept && keptTexts(frame);
+    shown =
+      long === undefined
+        ? all.inResult(part, isCleanOf(frame, all) ? "text" : undefined)
+        : all.inResult({ ...part, content: long.content }, "text");
   } else if (secrets.size > 0) {
     // The caller may read the secrets of its own arguments; whoever reads the record may not.
     shown = Mask.none.and(secrets).inResult(result);

@@ -185,3 +185,28 @@ export interface ToolCallRecord {
   readonly error?: ToolErrorResponse;
   readonly flags?: CallFlags;
 }
+
+/** Callers that name a way in, and nobody. */
+const waysIn: ReadonlySet<string> = new Set(["", "http", "cli", "mcp", "chat"]);
+/** The id behind the name of a token or a tool, as in `ci_01890a5d-…`. */
+const ID = /_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/**
+ * Who made a call, for people. `name`: the token or the tool that made it, without its id. `by`: a way in (`console`, `chat`,
+ * `schedule`, `cli`, `mcp`, `http`), or the program with its version. `via` is what the record of the call has.
+ */
+export function namedCaller({
+  caller = "",
+  via,
+}: {
+  readonly caller?: string;
+  readonly via?: string | undefined;
+}): {
+  readonly name?: string;
+  readonly by?: string;
+} {
+  const isSchedule = caller.startsWith("schedule_tool_");
+  const hasName = !isSchedule && !waysIn.has(caller);
+  const by = via?.replace(/^(chat|schedule) .*/, "$1") ?? (isSchedule ? "schedule" : hasName ? "" : caller);
+  return { ...(hasName && { name: caller.replace(ID, "") }), ...(by !== "" && { by }) };
+}

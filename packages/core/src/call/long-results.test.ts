@@ -33,7 +33,7 @@ describe("a long result", () => {
   it("is read in slices, so that others have their turn", async () => {
     const registry = rack(() => long);
     expect(await turnsUntil(registry.execute("tells"))).toBeGreaterThan(10);
-    expect(await turnsUntil(registry.execute("tells", {}, { sessionID: "s" }))).toBeGreaterThan(30);
+    expect(await turnsUntil(registry.execute("tells", {}, { sessionID: "s" }))).toBeGreaterThan(10);
   });
 
   it.each([0, 1, secret.length - 1, secret.length])(
@@ -48,6 +48,19 @@ describe("a long result", () => {
       expect(page?.text).not.toContain("hunter2");
     },
   );
+
+  it.each([
+    ["a text", (text: string) => text],
+    ["a text that looks like JSON", (text: string) => `{ ${text}`],
+    ["JSON that the tool wrote", (text: string) => JSON.stringify([text, 1, { text }], undefined, 1)],
+  ])("has all secrets masked in slices, in %s", async (_, wrap) => {
+    const parts = Array.from({ length: 12 }, (_, n) => long.slice(0, megabyte - n * 7));
+    const registry = rack(() => wrap(parts.join(`${secret}${secret.toUpperCase()}`)));
+    const call = registry.execute("tells", {}, { callId: "c" });
+    expect(await turnsUntil(call)).toBeGreaterThan(10);
+    const kept = registry.readResult("c", { limit: 1e9 })?.text;
+    expect(kept).toBe(wrap(parts.join("[redacted]")));
+  });
 
   it("has secrets masked in its value too, when the text has none", async () => {
     const registry = rack(() => ({ type: "text", content: long, structured: { it: secret } }));
@@ -67,19 +80,81 @@ describe("a long result", () => {
     expect(end()).toBe("[redacted]");
   });
 
+  it("made of a large value is its JSON, made and masked in slices, and gives no unmasked value away", async () => {
+    const quoted = 'a "quoted" secret\n';
+    const rows = (hidden: (secret: string) => string) =>
+      Array.from({ length: 60_000 }, (_, n) => ({
+        n,
+        text: n % 7_000 === 0 ? `it is ${hidden(secret)} or ${hidden(quoted)}` : "an ordinary text, 南京",
+        more: { tags: ["a", "b", null], at: n / 8, is: n % 2 === 0, nothing: undefined },
+      }));
+    const registry = new ToolRegistry({ secrets: () => [secret, quoted] });
+    const execute = async () => ({ rows: rows((it) => it), end: "x" });
+    registry.register(Tool.define({ name: "tells", description: "Tells.", parameters: none, execute }));
+    const inner = async ({ call }: Tool.Context) => (await call("tells")).content.length;
+    registry.register(Tool.define({ name: "asks", description: "Asks.", parameters: none, execute: inner }));
+    const call = registry.execute("tells", {}, { callId: "c" });
+    expect(await turnsUntil(call)).toBeGreaterThan(20);
+    const result = await call;
+    expect(result.structured).toBeUndefined();
+    const kept = registry.readResult("c", { limit: 1e9 })?.text;
+    const masked = JSON.stringify({ rows: rows(() => "[redacted]"), end: "x" });
+    expect(kept === masked).toBe(true);
+    const { content } = await registry.execute("asks", {}, { callId: "d" });
+    expect(Number(content)).toBe(JSON.stringify(await execute()).length);
+    const [, made] = registry.getCallHistory(2);
+    expect(made?.toolName).toBe("asks");
+    const nested = registry.getCallHistory(2)[0]!;
+    expect(registry.readResult(nested.callId, { limit: 1e9 })?.text === masked).toBe(true);
+  });
+
+  it("is masked of the secrets of its arguments where it is kept", async () => {
+    const registry = new ToolRegistry();
+    registry.register(
+      Tool.define({
+        name: "dumps",
+        parameters: { type: "object", properties: { password: { type: "string" } } },
+        execute: async ({ input }) =>
+          Array.from({ length: 100_000 }, (_, n) => `${n} by ${n % 99 ? "" : input.password}`),
+      }),
+    );
+    await registry.execute("dumps", { password: "own-password" }, { callId: "c" });
+    const kept = registry.readResult("c", { limit: 1e9 })?.text ?? "";
+    expect([kept.includes("own-password"), kept.split("[redacted]").length]).toEqual([false, 1_012]);
+    expect(JSON.parse(kept)).toHaveLength(100_000);
+  });
+
+  it("waits until the one before it was read, so that many at once take the memory of one", async () => {
+    const begun: number[] = [];
+    let count = 0;
+    const registry = rack(() => {
+      const call = ++count;
+      const text = "x".repeat(1_000);
+      const toJSON = () => {
+        begun.push(call);
+        return text;
+      };
+      const item = { text, toJSON };
+      return Array.from({ length: 4_000 }, () => item);
+    });
+    await Promise.all([registry.execute("tells"), registry.execute("tells"), registry.execute("tells")]);
+    expect(begun).toEqual([...begun].sort((a, b) => a - b));
+    expect(new Set(begun).size).toBe(3);
+  });
+
   it("of a call that is cancelled while it is read leaves an error whose text is masked", async () => {
     const registry = rack(() => long);
     const call = registry.execute("tells", {}, { callId: "c", sessionID: "s" });
     // The tool has answered after a few turns, and its text takes many more.
-    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
     expect(registry.cancel("c", `because of ${secret}`)).toBe(true);
     const { type, content } = await call;
     expect([type, content.includes(secret), content.includes("[redacted]")]).toEqual(["error", false, true]);
   });
 
-  it("is told from another by any character in a session, and without one by its ends", async () => {
+  it("is told from another by any character, up to a million of them", async () => {
     let n = 0;
-    const registry = rack(() => `${long.slice(0, 12 * megabyte)}${n++}${long.slice(12 * megabyte)}`);
+    const registry = rack(() => `${long.slice(0, megabyte / 2)}${n++}${long.slice(0, megabyte / 2 - 9)}`);
     for (let turn = 0; turn < 4; turn++) {
       const { metadata } = await registry.execute("tells", {}, { sessionID: "s" });
       expect(metadata?.loop).toBeUndefined();

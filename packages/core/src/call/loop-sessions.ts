@@ -1,13 +1,13 @@
-import { assessFinished, assessNext } from "../loop/detect-doom-loop.ts";
+import { ArgumentsKey } from "../loop/arguments.ts";
+import { assessFinished, assessLast, assessNext } from "../loop/detect-doom-loop.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
-import { emptyLoopState, readStored, recordCall, recordStop } from "../loop/loop-state.ts";
+import { emptyLoopState, type LoopMemory, memoryOf, recordCall, recordInto } from "../loop/loop-state.ts";
 import { declaredKey, isInfrastructureFailure, isPoll } from "../loop/records.ts";
-import { resultKeySteps, resultKeys, roughKeys, showsBeyondText } from "../loop/result-keys.ts";
+import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
-import { hashValue } from "../schema/hash.ts";
 import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { readClock, toEpoch } from "./clock.ts";
+import { toEpoch } from "./clock.ts";
 
 /**
  * How many sessions are remembered. Nobody reports the end of a session, so the one without calls for the
@@ -21,9 +21,8 @@ const MOST_SESSIONS = 10_000;
  */
 export class LoopSessions {
   readonly #enabled: boolean;
-  readonly #states = new Map<string, LoopState>();
+  readonly #memories = new Map<string, LoopMemory>();
   #latest: string | undefined;
-
   constructor(enabled: boolean) {
     this.#enabled = enabled;
   }
@@ -35,10 +34,10 @@ export class LoopSessions {
   /** The verdict on whether the call may run; undefined when detection fails. */
   assessNext(frame: CallFrame): LoopVerdict | undefined {
     try {
-      const key = keyOf(frame);
-      const state = this.get(key);
-      const verdict = assessNext(state, candidateOf(frame));
-      if (verdict.action === "stop") this.#states.set(key, recordStop(state, verdict));
+      const memory = this.#memories.get(keyOf(frame));
+      if (memory === undefined) return undefined;
+      const verdict = assessNext(memory, candidateOf(frame));
+      if (verdict.action === "stop") memory.stopped = verdict;
       return verdict;
     } catch {
       return undefined;
@@ -49,13 +48,15 @@ export class LoopSessions {
   observe(frame: CallFrame): void {
     if (!this.watches(frame) || frame.result === undefined) return;
     try {
-      const key = keyOf(frame);
-      const state = recordCall(this.get(key), loopRecordOf(frame), frame.input);
-      this.#remember(key, state);
+      const memory = this.#open(keyOf(frame));
+      const entry = recordInto(memory, loopRecordOf(frame), frame.input);
+      if (this.#memories.size > MOST_LAZY && entry?.argsKey instanceof ArgumentsKey) void entry.argsKey.text;
+      // The history reads a key rarely and makes another one, so that it does not hold on to arguments.
+      frame.argsKey = undefined;
       const blocked = frame.flags?.loop;
-      const verdict = blocked ?? assessFinished(state, frame.callId);
-      if (verdict.action === "none") return;
-      if (verdict.action === "stop") this.#states.set(key, recordStop(state, verdict));
+      const verdict = blocked ?? (entry && assessLast(memory));
+      if (verdict === undefined || verdict.action === "none") return;
+      if (verdict.action === "stop") memory.stopped = verdict;
       frame.flag().loop = verdict;
       if (blocked === undefined) nudge(frame, verdict);
       const { events } = frame.host;
@@ -71,39 +72,49 @@ export class LoopSessions {
     }
   }
 
-  get(sessionID: string): LoopState {
-    return this.#states.get(sessionID) ?? emptyLoopState();
+  get(key: string): LoopState {
+    const memory = this.#memories.get(key);
+    return memory === undefined ? emptyLoopState() : memoryOf(memory);
   }
 
   /** Restores a stored session. */
-  restore(sessionID: string, state: LoopState): void {
-    this.#remember(sessionID, readStored(state));
+  restore(key: string, state: LoopState): void {
+    Object.assign(this.#open(key), { stopped: undefined }, memoryOf(state));
   }
 
-  /** Changes the state of a known session. */
+  /** Changes the state of the sessions of this name, whoever owns them. */
   change(sessionID: string, change: (state: LoopState) => LoopState): void {
-    const state = this.#states.get(sessionID);
-    if (state !== undefined) this.#states.set(sessionID, change(state));
+    for (const key of this.#keysOf(sessionID)) this.#memories.set(key, memoryOf(change(this.get(key))));
   }
 
   clear(sessionID?: string): void {
-    if (sessionID === undefined) this.#states.clear();
-    else
-      for (const key of this.#states.keys())
-        if (key.split(OWNED_BY)[0] === sessionID) this.#states.delete(key);
+    if (sessionID === undefined) this.#memories.clear();
+    else for (const key of this.#keysOf(sessionID)) this.#memories.delete(key);
   }
 
-  #remember(sessionID: string, state: LoopState): void {
+  #keysOf(sessionID: string): string[] {
+    return [...this.#memories.keys()].filter((key) => key.split(OWNED_BY)[0] === sessionID);
+  }
+
+  #open(key: string): LoopMemory {
+    let memory = this.#memories.get(key);
+    if (memory !== undefined && key === this.#latest) return memory;
+    memory ??= memoryOf(emptyLoopState());
     // A session that is removed and added again becomes the last of the map, so the first one has made no
     // calls for the longest time.
-    if (sessionID !== this.#latest) this.#states.delete(sessionID);
-    this.#states.set(sessionID, state);
-    this.#latest = sessionID;
-    if (this.#states.size <= MOST_SESSIONS) return;
-    const quietest = this.#states.keys().next().value;
-    if (quietest !== undefined) this.#states.delete(quietest);
+    this.#memories.delete(key);
+    this.#memories.set(key, memory);
+    this.#latest = key;
+    if (this.#memories.size > MOST_SESSIONS) {
+      const quietest = this.#memories.keys().next().value;
+      if (quietest !== undefined) this.#memories.delete(quietest);
+    }
+    return memory;
   }
 }
+
+/** With more sessions than these, the keys of arguments are made at once, so that fewer arguments are held on to. */
+const MOST_LAZY = 256;
 
 /** Separates session and owner. No session name contains it. */
 const OWNED_BY = "\u0000";
@@ -117,31 +128,15 @@ function keyOf({ sessionID, options }: CallFrame): string {
   return sessionKey(sessionID, options.sessionCaller);
 }
 
-/** Characters. Keys of a larger result cost more than the rest of its call. */
-const LARGE = 1024 * 1024;
-
 /**
  * Computes the keys of a result while it is whole: later it may be cut, dropped, or get a text appended. For
- * a result that stays unchanged, the keys are computed on first use. A large result of a call that no session watches
- * gets keys that are good enough for `detectDoomLoop`.
+ * a result that stays unchanged, the keys are computed on first use.
  */
 export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolean): void {
   if (frame.resultKeys !== undefined) return;
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
-  const size = Math.max(draft.content.length, draft.structuredSize ?? 0);
-  const isRough = size > LARGE && !frame.host.sessions.watches(frame);
   try {
-    frame.resultKeys = isRough ? roughKeys(draft, Date.now()) : resultKeys(draft, Date.now());
-  } catch {
-    // A failing detector must not fail the call.
-  }
-}
-
-/** The keys of a long result whose calls a session watches, in steps of a few milliseconds. */
-export function* resultKeyStepsOf(frame: CallFrame, draft: RawResult): Generator<void, void> {
-  if (frame.parent !== undefined || !frame.host.sessions.watches(frame)) return;
-  try {
-    frame.resultKeys = yield* resultKeySteps(draft, Date.now());
+    frame.resultKeys = resultKeys(draft, Date.now());
   } catch {
     // A failing detector must not fail the call.
   }
@@ -181,7 +176,7 @@ function assessSession(frames: readonly CallFrame[]): LoopVerdict {
   let before = emptyLoopState();
   for (const frame of frames.slice(0, -1)) before = recordCall(before, loopRecordOf(frame), frame.input);
   const record = loopRecordOf(last);
-  const held = assessNext(before, { ...candidateOf(last), at: record.startedAt ?? record.at });
+  const held = assessNext(before, candidateOf(last));
   return held.action === "none" ? assessFinished(recordCall(before, record, last.input), last.callId) : held;
 }
 
@@ -191,9 +186,9 @@ function candidateOf(frame: CallFrame): LoopCandidate {
     tool: frame.toolName,
     argsKey: argsKeyOf(frame),
     readOnly: metadata?.readOnly === true,
+    changes: metadata?.readOnly === false,
     poll: isPoll(metadata),
     round: frame.options.messageID || undefined,
-    at: toEpoch(frame.waited ? readClock() : frame.createdAt),
     args: frame.input,
   };
 }
@@ -205,7 +200,7 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   const at = toEpoch(frame.endedAt);
   // Kept with the frame, because text that is appended later is not the tool's result.
   frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at);
-  const { resultKey, exactKey } = frame.resultKeys;
+  const { resultKey, exactKey, saysError } = frame.resultKeys;
   // Written member by member: spreading two parts into it took 150 ns.
   return {
     callId: frame.callId,
@@ -213,15 +208,18 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     argsKey: argsKeyOf(frame),
     resultKey,
     exactKey,
+    saysError,
     resultLength: content.length,
     isError: error !== undefined,
     errorCode: error?.code,
     infrastructure: error !== undefined && isInfrastructureFailure(error.cause),
     executed: frame.startedAt > 0,
     readOnly: metadata?.readOnly === true,
+    changes: metadata?.readOnly === false,
     poll: isPoll(metadata),
     round: frame.options.messageID || undefined,
-    startedAt: toEpoch(frame.startedAt || frame.createdAt),
+    // The time in which a person was waited for is not the tool's.
+    startedAt: toEpoch((frame.startedAt || frame.endedAt) + frame.waitedInRun),
     at,
   };
 }
@@ -230,7 +228,7 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
  * A key that is equal for calls with equal arguments, or with equal values of the part that the tool declared
  * as its key.
  */
-function argsKeyOf(frame: CallFrame): string {
+function argsKeyOf(frame: CallFrame): string | ArgumentsKey {
   // A person may have edited the arguments after the key was taken.
   if (frame.argsKey !== undefined && !frame.flags?.edited) return frame.argsKey;
   const validated = frame.startedAt > 0 || frame.error === undefined;
@@ -238,7 +236,9 @@ function argsKeyOf(frame: CallFrame): string {
   frame.argsKey =
     declaredKey(frame.entry?.info.metadata, frame.input) ??
     frame.parametersHash ??
-    hashValue(validated ? frame.input : frame.raw);
+    new ArgumentsKey(validated ? frame.input : frame.raw);
+  // Large arguments are not held on to, and those of a refused call belong to the caller.
+  if (typeof frame.argsKey !== "string" && (frame.isLarge || !validated)) frame.argsKey = frame.argsKey.text;
   return frame.argsKey;
 }
 

@@ -1,11 +1,8 @@
 import type { ToolErrorResponse } from "../error/codes.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
+import { atOnce, HIDDEN_JSON, hiddenBytes, jsonSteps, plainSteps, REDACTED } from "./mask-steps.ts";
 
-export const REDACTED = "[redacted]";
-/** `[redacted]` as a JSON text. */
-const HIDDEN_JSON = JSON.stringify(REDACTED);
-/** `[redacted]` in base64. */
-const REDACTED_BYTES = "W3JlZGFjdGVkXQ==";
+export { REDACTED };
 
 /** Shorter values are not masked: they occur in almost any text, and nobody's secret has three characters. */
 export const SHORTEST = 4;
@@ -23,8 +20,6 @@ const LONGEST_GUARDED = 12;
  * would be too large.
  */
 const BEGINNING = 40;
-/** Characters that `findSteps` searches in one step. */
-const SLICE = 2 * 1024 * 1024;
 /** How deep `apply` searches a value. Deeper parts are replaced by a word, because they could contain secrets. */
 const DEEPEST = 500;
 
@@ -59,6 +54,8 @@ export class Mask implements Iterable<string> {
   readonly isEmpty: boolean;
   /** The values by their first one and two characters, for `openEnd`. Made when it is first needed. */
   #index: ValueIndex | undefined;
+  #longest: number | undefined;
+  #withEscapes: Mask | undefined;
 
   constructor(values: Iterable<string>, other?: Mask) {
     this.#values = [...new Set(values)].filter(
@@ -94,20 +91,20 @@ export class Mask implements Iterable<string> {
     return this.#other?.finds(text) === true;
   }
 
-  /** Like `finds`, in steps of a few milliseconds. */
-  *findSteps(text: string): Generator<void, boolean> {
-    const overlap = this.#longest() - 1;
-    for (let from = 0; from < text.length; from += SLICE) {
-      if (from > 0) yield;
-      if (this.finds(text.slice(from, from + SLICE + overlap))) return true;
-    }
-    return false;
+  /** The length of the longest value, at least 1. */
+  get longest(): number {
+    this.#longest ??= Array.from(this).reduce((longest, { length }) => Math.max(longest, length), 1);
+    return this.#longest;
   }
 
-  #longest(): number {
-    let longest = 1;
-    for (const { length } of this) longest = Math.max(longest, length);
-    return longest;
+  /** A mask that also finds these values where JSON writes them with escapes. */
+  get withEscapes(): Mask {
+    if (this.#withEscapes === undefined) {
+      const written = Array.from(this, (value) => JSON.stringify(value).slice(1, -1));
+      const known = new Set(this);
+      this.#withEscapes = this.and(new Set(written.filter((text) => !known.has(text))));
+    }
+    return this.#withEscapes;
   }
 
   /**
@@ -159,7 +156,7 @@ export class Mask implements Iterable<string> {
    */
   inText(text: string): string {
     if (!this.finds(text)) return text;
-    return (/^\s*[{[]/.test(text) ? this.#inJson(text) : undefined) ?? this.#inPlainText(text);
+    return (/^\s*[{[]/.test(text) ? this.#inJson(text) : undefined) ?? atOnce(plainSteps(this, text));
   }
 
   /**
@@ -179,19 +176,19 @@ export class Mask implements Iterable<string> {
   }
 
   /**
-   * Masks what the tool produced of a result: never its type, nor the MIME types of what it holds. `isTextClean`: it is
-   * known that the text has none of the values.
+   * Masks what the tool produced of a result: never its type, nor the MIME types of what it holds. `clean`: what is known
+   * to have none of the values, the text alone or also the structured value.
    */
-  inResult<Result extends RawResult | ToolResult>(result: Result, isTextClean = false): Result {
+  inResult<Result extends RawResult | ToolResult>(result: Result, clean?: "text" | "all"): Result {
     if (this.isEmpty) return result;
     const { content, type, structured, attachments, blocks, metadata } = result;
-    const { title, error }: Partial<RawResult & ToolResult> = result;
-    const plain = structured === undefined ? undefined : this.apply(structured);
+    const { title, error, structuredText }: Partial<RawResult & ToolResult> = result;
+    const plain = structured === undefined || clean === "all" ? structured : this.apply(structured);
     // In JSON, a secret may be written with escapes.
-    const isFound = !isTextClean && this.finds(content);
+    const isFound = clean === undefined && this.finds(content);
     const isJson = type === "json" && (plain !== structured || isFound);
     const text = (isJson ? this.#inJson(content) : undefined) ?? (isFound ? this.inText(content) : content);
-    // Where the text is hidden as a whole, the value that it was made of is too.
+    // When the whole text is hidden, the structured value that the text shows is hidden as well.
     const isHidden = text === HIDDEN_JSON && text !== content;
     const data = isHidden && structured !== undefined ? REDACTED : plain;
     const files = attachments && this.inMessage(attachments);
@@ -204,6 +201,7 @@ export class Mask implements Iterable<string> {
       ...result,
       content: text,
       ...(structured !== undefined && { structured: data }),
+      ...(structuredText !== undefined && data !== structured && { structuredText: JSON.stringify(data) }),
       ...(attachments !== undefined && { attachments: files }),
       ...(blocks !== undefined && { blocks: parts }),
       ...(metadata !== undefined && { metadata: notes }),
@@ -235,33 +233,8 @@ export class Mask implements Iterable<string> {
     } catch {
       return undefined;
     }
-    let key = "";
-    const shown = json.replace(jsonParts, (part, colon: string | undefined) => {
-      const held = key;
-      key = "";
-      if (part === "{" || part === "[") return part;
-      if (!part.startsWith('"')) {
-        return this.hidesNumber(Number(part)) || this.finds(part) ? HIDDEN_JSON : part;
-      }
-      const text: string = JSON.parse(colon === undefined ? part : part.slice(0, -colon.length));
-      if (colon !== undefined) key = text;
-      const hidden = this.finds(text) ? maskedText(text, this, held) : text;
-      return hidden === text ? part : JSON.stringify(hidden) + (colon ?? "");
-    });
-    return this.finds(shown) ? HIDDEN_JSON : shown;
-  }
-
-  /** Masks values that overlap or stand side by side as one, so that no part of a value is left. */
-  #inPlainText(text: string): string {
-    const covered = this.covered(text);
-    let masked = "";
-    let end = 0;
-    for (let at = covered.indexOf(1); at !== -1; at = covered.indexOf(1, end)) {
-      masked += text.slice(end, at) + REDACTED;
-      const next = covered.indexOf(0, at);
-      end = next === -1 ? text.length : next;
-    }
-    return masked + text.slice(end);
+    const shown = atOnce(jsonSteps(this, json));
+    return shown !== undefined && this.finds(shown) ? HIDDEN_JSON : shown;
   }
 
   #indexed(): ValueIndex {
@@ -307,9 +280,6 @@ export function readyMask(secrets: SecretValues): () => Mask {
   };
 }
 
-/** A text with the colon behind it when it is a key, a number, or the beginning of an object or a list. */
-const jsonParts = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]*|[{[]/g;
-
 /** Members of MCP messages and attachments whose values the protocol fixes. */
 const fixedMembers = new Set(["type", "mime", "mimeType", "role", "audience"]);
 /** Members of MCP messages with data of any shape. */
@@ -352,7 +322,8 @@ function toPattern(value: string): string {
 }
 
 function masked(value: unknown, mask: Mask, key: string, depth: number, isMessage: boolean): unknown {
-  if (typeof value === "string") return mask.finds(value) ? maskedText(value, mask, key) : value;
+  if (typeof value === "string")
+    return mask.finds(value) ? (hiddenBytes(value, key) ?? mask.inText(value)) : value;
   if (typeof value === "number") return mask.hidesNumbers && mask.hidesNumber(value) ? REDACTED : value;
   if (typeof value !== "object" || value === null) return value;
   if (depth >= DEEPEST) return "[too deep]";
@@ -376,15 +347,4 @@ function masked(value: unknown, mask: Mask, key: string, depth: number, isMessag
     isChanged ||= entry[0] !== key || entry[1] !== item;
   }
   return isChanged ? Object.fromEntries(entries) : value;
-}
-
-/**
- * Masks a text that contains a secret. Base64 with a part replaced would be invalid, so it is replaced as a
- * whole.
- */
-function maskedText(text: string, mask: Mask, key: string): string {
-  const isBytes = (key === "data" || key === "blob") && /^[\w+/-]+={0,2}$/.test(text);
-  if (isBytes) return REDACTED_BYTES;
-  const isDataUrl = key !== "data" && key !== "blob" && /^data:[^,]{0,200};base64,/i.test(text);
-  return isDataUrl ? `data:text/plain;base64,${REDACTED_BYTES}` : mask.inText(text);
 }

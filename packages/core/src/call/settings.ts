@@ -1,4 +1,5 @@
 import type { RegistrySnapshot } from "../registry/catalog.ts";
+import type { SearchSettings } from "../registry/search/tool-search.ts";
 import { DefinitionError } from "../tool/define.ts";
 import type { CallClient, Logger, ToolInfo, ToolState } from "../tool/types.ts";
 import { type Mask, readyMask, type SecretValues } from "./mask.ts";
@@ -41,6 +42,7 @@ export interface CallSettings {
   readonly secrets: SecretValues;
   /** Gives each tool what it reads as `ctx.env` when the caller gives none. Asked before every run. */
   readonly environment: EnvironmentOf | EnvironmentSource | undefined;
+  readonly search: SearchSettings;
 }
 
 /** Returns the environment of a tool; undefined when it has none. If it rejects, the tool does not run. */
@@ -83,6 +85,7 @@ export const defaultSettings: CallSettings = {
   directory: "",
   secrets: () => noSecrets,
   environment: undefined,
+  search: {},
 };
 
 const limits = ["timeout", "maxArguments", "maxContent", "maxStructured", "maxDepth", "keptResults"] as const;
@@ -143,7 +146,7 @@ export interface CallOptions {
   readonly timeout?: number;
   /** The tools that the caller was shown: the called name is looked up among them. */
   readonly snapshot?: RegistrySnapshot;
-  /** Instead of what the registry's `environment` gives the tool. */
+  /** Settings and secrets for this call, used instead of those that the registry's `environment` gives the tool. */
   readonly env?: Environment;
   /** Stands in for tools in this call and in all calls of its chain. For tests. */
   readonly mock?: CallMock;

@@ -100,11 +100,11 @@ class StateEvent {
     const { attachments } = this.#result ?? {};
     return {
       ...shown,
-      // What the pipeline says of the call is never masked.
+      // Status and times come from the pipeline, not from the tool, so they are never masked.
       status: state.status,
       ...("time" in state && { time: state.time }),
       ...("attachments" in shown && attachments && { attachments: mask.inMessage(attachments) }),
-    } as ToolState; // As before.
+    } as ToolState; // The cast is safe: masking keeps the shape.
   }
 
   #raw(input: Record<string, unknown>): ToolState {
@@ -152,7 +152,7 @@ export function recordOf(
     runDuration: frame.startedAt === 0 ? 0 : frame.endedAt - frame.startedAt - frame.waitedInRun,
     afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
   };
-  // Most records need nothing more.
+  // Most calls have no parent, task, error or flags; their record is complete here.
   if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;
   const known = frame.host.settings.secrets();
   return {

@@ -74,21 +74,31 @@ function dueTime({ deadline, idleLimit, lastActivity, asking, waitsForTurn }: Ca
 const LONGEST_WITHOUT_TURN = 10;
 /** Read at load, so that tests that replace the clock do not stop it. Browsers have no `setImmediate`. */
 const onNextTurn =
-  // Core has no Node types.
+  // The cast declares `setImmediate`, because core is compiled without Node's types.
   (globalThis as { setImmediate?: (callback: () => void) => unknown }).setImmediate ?? setTimeout;
 
 /**
  * Does work that comes in steps, each of a few milliseconds, and lets the event loop have a turn after every one of
- * them.
+ * them. Rejects when the call that it is done for has ended meanwhile.
  */
-export async function inTurns<Value>(steps: Generator<void, Value>): Promise<Value> {
+export async function inTurns<Value>(steps: Generator<void, Value>, frame?: CallFrame): Promise<Value> {
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;
+    if (frame?.ended) throw new Error("Nobody waits for the result any more.");
     await new Promise<void>((resolve) => {
       onNextTurn(() => resolve());
     });
   }
+}
+
+let before: Promise<unknown> = Promise.resolve();
+
+/** Large results are read one after another: each takes its size in memory once more while it is read. */
+export function oneByOne<Value>(work: () => Promise<Value>): Promise<Value> {
+  const done = before.then(work);
+  before = done.catch(() => {});
+  return done;
 }
 
 let turnBegan = NEVER;

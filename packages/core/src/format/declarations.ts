@@ -78,7 +78,7 @@ const DEEPEST = 100;
 /** Writes the types of the schemas of one document. */
 class DeclarationWriter {
   readonly #root: JsonSchemaObject;
-  /** Begins the names of its types. */
+  /** Put before the names of all types of this document. */
   readonly #prefix: string;
   readonly #named: NamedTypes;
   #left = MOST_SCHEMAS;

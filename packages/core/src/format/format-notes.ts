@@ -42,7 +42,7 @@ export function clipDescription(
   return `${word > limit / 2 ? head.slice(0, word) : head}…`;
 }
 
-/** Longer remarks are left out. */
+/** In characters. A remark about a schema keyword that is longer is left out of the description. */
 const maxLength = 300;
 
 const phrases: Readonly<Record<string, (value: unknown) => string | undefined>> = {

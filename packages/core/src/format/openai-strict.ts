@@ -256,7 +256,7 @@ class StrictLowering extends SchemaLowering {
   }
 }
 
-/** Whether the target of a reference leads back to it. */
+/** Whether the schema that the reference points to contains the same reference again, directly or through others. */
 function isRecursive(reference: string, root: JsonSchemaObject): boolean {
   const reached = new Set<unknown>();
   // The loop also goes through the references that it adds to this list.

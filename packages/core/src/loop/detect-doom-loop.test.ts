@@ -152,7 +152,7 @@ describe("near-identical arguments", () => {
     let state = emptyLoopState();
     return words.map((variant, index) => {
       const given = args(variant);
-      const call = { tool: "lookup", argsKey: variant, readOnly, at: index };
+      const call = { tool: "oracle", argsKey: variant, readOnly, at: index };
       const next = assessNext(state, { ...call, args: given });
       const callId = `c${index}`;
       const record = { ...call, ...textKeys(result, index, false), callId, isError: false, executed: true };
@@ -187,6 +187,8 @@ describe("a verdict", () => {
       period: 1,
       fingerprint: expect.any(String),
       evidence: "3rd identical call of read, same result since call #2; nothing changed in between",
+      calls: ["c2", "c3"],
+      clears: "Another call in between, or another result of read.",
       previousCallId: "c3",
     });
     expect(JSON.parse(JSON.stringify(verdict))).toEqual(verdict);

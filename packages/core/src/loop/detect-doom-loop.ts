@@ -1,17 +1,20 @@
 import { hashText } from "../schema/hash.ts";
-import { loopEvidence } from "./loop-messages.ts";
+import { loopClears, loopEvidence } from "./loop-messages.ts";
 import { predict } from "./loop-state.ts";
 import { signals } from "./signals.ts";
 import { blockedBeforeStop, fullWeight, roundsNeeded } from "./thresholds.ts";
 import {
+  type Inferred,
   isSameOutcome,
   isSameRound,
   type LoopCandidate,
   type LoopEntry,
   type LoopLadder,
   type LoopSighting,
+  type LoopSignal,
   type LoopState,
   type LoopVerdict,
+  outcomeKey,
 } from "./types.ts";
 
 const actions: readonly LoopVerdict["action"][] = ["none", "nudge", "block", "stop"];
@@ -27,15 +30,22 @@ const noLoop: LoopVerdict = Object.freeze({ action: "none", count: 0 });
  */
 export function assessFinished(state: LoopState, callId: string): LoopVerdict {
   try {
-    const end = state.entries.length - 1;
-    const head = state.entries[end];
     // A call that is no evidence of a loop was not kept in the state; the last entry is then an earlier call,
     // which has been judged.
-    if (head === undefined || head.callId !== callId) return noLoop;
-    return judge(state.entries, end, head, head.executed ? nudgeRank : stopRank);
+    const head = state.entries.at(-1);
+    return head?.callId === callId ? assessLast(state) : noLoop;
   } catch {
     return noLoop;
   }
+}
+
+/** Judges the last call of a state that has one. */
+export function assessLast({ entries }: LoopState): LoopVerdict {
+  const end = entries.length - 1;
+  const head = entries[end]!;
+  // Every signal needs an answer that was there before, or a failure.
+  if (head.isNew && !head.isKnown && !head.isError && !head.refused && !head.similar) return noLoop;
+  return judge(entries, end, head, head.executed ? nudgeRank : stopRank);
 }
 
 /**
@@ -45,7 +55,7 @@ export function assessFinished(state: LoopState, callId: string): LoopVerdict {
 export function assessNext(state: LoopState, candidate: LoopCandidate): LoopVerdict {
   try {
     if (state.stopped !== undefined) return state.stopped;
-    const prediction = predict(state.entries, candidate, state.total + 1);
+    const prediction = predict(state.entries, candidate, state.total + 1, state.busy ?? 0);
     if (prediction === undefined) return noLoop;
     const verdict = judge(state.entries, prediction.end, prediction.head, stopRank);
     return verdict.action === "nudge" ? noLoop : verdict;
@@ -96,16 +106,36 @@ function toVerdict(
   end: number,
   head: LoopEntry,
 ): LoopVerdict {
+  const { signal, count, period, indexes } = sighting;
   const previous = previousResult(entries, end, head);
+  const counted = indexes.map((index) => entries[index]!).reverse();
+  const inferred = restsOnEffects.has(signal) ? inferencesOf([...counted, head]) : [];
+  const action = actions[rank] ?? "none";
   return {
-    action: actions[rank] ?? "none",
-    signal: sighting.signal,
-    count: sighting.count,
-    period: sighting.period,
-    fingerprint: fingerprint(sighting, entries, end, head),
-    evidence: loopEvidence(sighting, head.tool, (entries[sighting.since] ?? head).ordinal),
+    action,
+    signal,
+    count,
+    period,
+    fingerprint: fingerprint(signal, counted, head),
+    evidence: loopEvidence(sighting, head.tool, (counted[0] ?? head).ordinal, inferred),
+    ...(inferred.length > 0 && { inferred }),
+    calls: [...counted, head].flatMap(({ callId }) => (callId === "" ? [] : [callId])),
+    clears: loopClears(action, signal, head.tool),
     ...(previous && { previousCallId: previous.callId }),
   };
+}
+
+/** Signals that count what calls do: that they only read, or that they failed. The others compare calls and results. */
+const restsOnEffects: ReadonlySet<LoopSignal> = new Set([
+  "same_error",
+  "stagnation",
+  "interleaved",
+  "drought",
+  "known_answers",
+]);
+
+function inferencesOf(entries: readonly LoopEntry[]): Inferred[] {
+  return [...new Set(entries.flatMap(({ inferred }) => inferred ?? []))];
 }
 
 /** The latest call that ran with the same result, preferably with the same arguments. */
@@ -121,22 +151,12 @@ function previousResult(entries: readonly LoopEntry[], end: number, head: LoopEn
 }
 
 /** A hash that is the same for every repetition of the loop, at whichever call it was noticed. */
-function fingerprint(
-  { signal, since }: LoopSighting,
-  entries: readonly LoopEntry[],
-  end: number,
-  head: LoopEntry,
-): string {
-  if (signal === "cycle" || signal === "drought") {
-    const outcomes = new Set([outcomeKey(head)]);
-    for (const entry of entries.slice(since, end)) outcomes.add(outcomeKey(entry));
+function fingerprint(signal: LoopSignal, counted: readonly LoopEntry[], head: LoopEntry): string {
+  if (signal === "cycle" || signal === "drought" || signal === "known_answers") {
+    const outcomes = new Set([...counted, head].map(outcomeKey));
     return hashText(`${signal} ${Array.from(outcomes).sort().join(" ")}`);
   }
   if (signal === "repeat" || signal === "interleaved") return hashText(`${signal} ${outcomeKey(head)}`);
   const key = signal === "refused" ? head.resultKey : head.exactKey;
   return hashText(`${signal} ${head.tool} ${key}`);
-}
-
-function outcomeKey(entry: LoopEntry): string {
-  return `${entry.tool} ${entry.argsKey} ${entry.resultKey}`;
 }

@@ -44,16 +44,16 @@ describe("when blocks are enforced", () => {
     );
   });
 
-  it("grants untried arguments one run per block once something was learned, and stops in the end", () => {
+  it("lets an attempt with untried arguments run once something was learned, and holds the next one", () => {
     const steps = [
       ...times(5, (index) => failingEdit(`attempt ${index}`)),
       read("a.ts"),
       failingEdit("attempt after reading"),
-      failingEdit("another one"),
+      failingEdit("attempt without reading"),
       read("b.ts"),
       failingEdit("attempt after reading more"),
     ];
-    expect(live(steps)).toBe("run run nudge nudge block run nudge block run stop");
+    expect(live(steps)).toBe("run run nudge nudge block run nudge block run nudge");
   });
 
   it("forgets the failures when the granted run succeeds", () => {
@@ -132,17 +132,53 @@ describe("waiting", () => {
     expect(ladder(times(24, () => job("running")))).toBe("8/12/20");
   });
 
-  it("gives the same patience to a call that comes ten seconds after its twin", () => {
-    const patient = times(24, (): Step => ({ ...job("running", false), after: 10_000 }));
-    expect(ladder(patient)).toBe("8/12/20");
-    const hasty = times(24, (): Step => ({ ...job("running", false), after: 9_999 }));
-    expect(ladder(hasty)).toBe("2/3/5");
+  const status = job("running", false);
+  const pause = (took: number): Step => ({ tool: "sleep", args: "a while", result: `slept ${took}`, took });
+
+  it("gives the same patience to a call before which tools took ten seconds since its twin", () => {
+    const patient = times(24, (index) => (index % 2 === 0 ? status : pause(10_000 + index)));
+    expect(ladder(patient)).toBe("0/0/0");
+    const hasty = times(24, (index) => (index % 2 === 0 ? status : read(`${index}`)));
+    expect(ladder(hasty)).toBe("7/0/0");
+  });
+
+  it("does not take the model's own time for waiting", () => {
+    const slow = times(8, (): Step => ({ ...status, after: 60_000 }));
+    expect(ladder(slow)).toBe(ladder(times(8, () => status)));
+    expect(ladder(slow)).toBe("2/3/5");
+  });
+
+  it("is the same at any speed of the model", () => {
+    const runs = [
+      around([read("a.ts"), failingEdit("a.ts"), test("2 failed")], 12),
+      around([status, pause(12_000)], 12),
+      times(10, (index) => failingEdit(`attempt ${index}`)),
+    ];
+    for (const steps of runs) {
+      const at = (after: number) => session().all(steps.map((step) => ({ ...step, after })));
+      expect(at(4_000)).toEqual(at(1_000));
+      expect(at(11_000)).toEqual(at(1_000));
+    }
+  });
+
+  it("does not wait for an error", () => {
+    const failing: Step = { ...test("2 failed"), took: 60_000 };
+    expect(ladder(times(6, () => failing))).toBe("2/3/5");
+  });
+
+  it("takes the time of a tool for waiting only if its name says that it waits", () => {
+    const slow = (tool: string) =>
+      times(9, (): Step => ({ tool, args: "7", result: "not yet", took: 20_000 }));
+    expect(ladder(slow("wait_for_job"))).toBe("8/0/0");
+    expect(ladder(slow("ask_job"))).toBe("2/3/5");
   });
 
   it("does not let a hasty repeat after a long wait jump to the stop", () => {
     const running = session();
-    running.all(times(6, (): Step => ({ ...job("running", false), after: 15_000 })));
-    expect(running.make(job("running", false)).next.action).toBe("block");
+    const waits = { tool: "wait_for_job", args: "7", result: "not yet" };
+    running.all(times(6, (): Step => ({ ...waits, took: 15_000 })));
+    expect(running.make({ ...waits, took: 0 }).next.action).toBe("none");
+    expect(running.make(waits).next.action).toBe("block");
   });
 
   it("counts the pause between two polls as part of the wait", () => {

@@ -1,11 +1,26 @@
-import type { LoopSighting, LoopSignal, LoopVerdict } from "./types.ts";
+import type { Inferred, LoopSighting, LoopSignal, LoopVerdict } from "./types.ts";
 
-/** One clause: what repeats, how often, since which call. */
+type Seen = Pick<LoopSighting, "signal" | "count" | "period">;
+
+/** One clause: what repeats, how often, since which call, and what of it was inferred. */
 export function loopEvidence(
-  { signal, count, period }: Pick<LoopSighting, "signal" | "count" | "period">,
+  seen: Seen,
   tool: string,
   since: number,
+  inferred: readonly Inferred[] = [],
 ): string {
+  const guesses = inferred.map((what) => inferences[what]);
+  return guesses.length === 0
+    ? whatRepeats(seen, tool, since)
+    : `${whatRepeats(seen, tool, since)} (inferred: ${guesses.join(", ")})`;
+}
+
+const inferences: Record<Inferred, string> = {
+  readOnly: "the calls only read",
+  error: "the calls failed",
+};
+
+function whatRepeats({ signal, count, period }: Seen, tool: string, since: number): string {
   switch (signal) {
     case "repeat":
       return `${nth(count)} identical call of ${tool}, same result since call #${since}; nothing changed in between`;
@@ -17,6 +32,8 @@ export function loopEvidence(
       return `${nth(count)} call of ${tool} in a row with the same result since call #${since}, although the arguments differ`;
     case "drought":
       return `${nth(count)} call in a row that repeats an earlier call and its result, since call #${since}`;
+    case "known_answers":
+      return `${nth(count)} call in a row whose answer was given before, since call #${since}, whatever the arguments`;
     case "interleaved":
       return `${nth(count)} identical call of ${tool} among the latest ones, same result since call #${since}; nothing changed in between`;
     case "refused":
@@ -59,10 +76,34 @@ const instead: Record<LoopSignal, string> = {
     "Varying the arguments brings nothing new from this tool. Take the result as the answer, or look in another place with another tool.",
   drought:
     "All of this is known already. Decide on the basis of it, or make a call that can bring something new.",
+  known_answers:
+    "These calls have nothing more to tell. Decide on the basis of what they said, change something, or look in a place not looked at yet.",
   interleaved: "Use that result instead of calling again, or change what the tool looks at first.",
   refused:
     "The call stays refused as it is. Read the reason, then use a name and arguments that the tool list allows, or go another way.",
 };
+
+/** One sentence: what would clear a verdict. */
+export function loopClears(action: LoopVerdict["action"], signal: LoopSignal, tool: string): string {
+  if (action === "stop") return "Only a person can let the session go on, or begin it anew.";
+  switch (signal) {
+    case "repeat":
+      return `Another call in between, or another result of ${tool}.`;
+    case "cycle":
+      return "A call that is not one of these, or another result of one of them.";
+    case "same_error":
+      return `A call that changes something, another result of ${tool}, or other arguments for it after another tool has given a new result.`;
+    case "stagnation":
+      return `A call of another tool, or another result of ${tool}.`;
+    case "drought":
+    case "known_answers":
+      return "A call that gives a new answer, or one that changes something.";
+    case "interleaved":
+      return `A call that changes something, or another result of ${tool}.`;
+    case "refused":
+      return `A call of ${tool} that is not refused.`;
+  }
+}
 
 function stillHolds({ previousCallId }: LoopVerdict): string {
   return previousCallId ? `The result of call ${previousCallId} still holds. ` : "";

@@ -13,8 +13,10 @@ export interface Step {
   readonly readOnly?: boolean;
   readonly poll?: boolean;
   readonly round?: string;
-  /** Milliseconds since the call before. Default: one second. */
+  /** Milliseconds that the model takes before the call. Default: one second. */
   readonly after?: number;
+  /** Milliseconds that the tool takes. Default: none. */
+  readonly took?: number;
   readonly infrastructure?: boolean;
   readonly refusal?: string;
 }
@@ -75,7 +77,7 @@ export function session({ enforce = false } = {}) {
     },
     candidate(step: Step): LoopCandidate {
       const { tool, args, poll, round } = step;
-      return { tool, argsKey: args, readOnly: step.readOnly === true, poll, round, at };
+      return { tool, argsKey: args, readOnly: step.readOnly === true, poll, round, args: { text: args } };
     },
     make(step: Step): { next: LoopVerdict; finished: LoopVerdict; ran: boolean } {
       at += step.after ?? 1000;
@@ -83,6 +85,8 @@ export function session({ enforce = false } = {}) {
       const next = step.refusal ? noVerdict : assessNext(state, this.candidate(step));
       const blocked = enforce && next.action !== "none";
       const isError = blocked || step.isError === true || step.refusal !== undefined;
+      const startedAt = at;
+      if (!blocked) at += step.took ?? 0;
       const record: LoopRecord = {
         callId: `c${calls}`,
         tool: step.tool,
@@ -97,9 +101,11 @@ export function session({ enforce = false } = {}) {
         executed: !blocked && step.refusal === undefined,
         poll: step.poll,
         round: step.round,
+        resultLength: step.result.length,
+        startedAt,
         at,
       };
-      state = recordCall(state, record);
+      state = recordCall(state, record, { text: step.args });
       if (blocked && next.action === "stop") state = recordStop(state, next);
       return { next, finished: assessFinished(state, record.callId), ran: record.executed };
     },

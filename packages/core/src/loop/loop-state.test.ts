@@ -60,7 +60,7 @@ describe("recordCall", () => {
   it("starts anew when the stored state cannot be read", () => {
     // The state is wrong on purpose, hence the cast.
     const broken = { entries: [null], total: 1 } as unknown as LoopState;
-    expect(recordCall(broken, record("read"))).toEqual(emptyLoopState());
+    expect(recordCall(broken, record("read")).entries).toMatchObject([{ tool: "read", isNew: true }]);
   });
 });
 

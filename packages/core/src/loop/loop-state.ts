@@ -1,14 +1,22 @@
-import { hashText } from "../schema/hash.ts";
-import { nearIdentical, tellingResultLength, waitingGap, windowSize } from "./thresholds.ts";
+import { argumentTokens, isSameKey, markOfKey, similarity } from "./arguments.ts";
+import { namesCommand, seemsReadOnly, seemsToChange, seemsToWait } from "./inference.ts";
 import {
-  isSameCall,
+  mostAnswers,
+  nearIdentical,
+  stableResultLength,
+  tellingResultLength,
+  waitingTime,
+  windowSize,
+} from "./thresholds.ts";
+import {
   isSameRound,
   type LoopCandidate,
   type LoopEntry,
   type LoopRecord,
   type LoopState,
   type LoopVerdict,
-  markOf,
+  markOfText,
+  mayBeSame,
 } from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });
@@ -17,46 +25,90 @@ export function emptyLoopState(): LoopState {
   return empty;
 }
 
+/** A state that `recordInto` changes. */
+export interface LoopMemory extends LoopState {
+  entries: LoopEntry[];
+  total: number;
+  busy: number;
+  busyUntil: number;
+  answers: number[];
+  stopped?: LoopVerdict;
+}
+
+/** A copy of a state to go on with. Of an unreadable state, what can be read. */
+export function memoryOf(state: LoopState): LoopMemory {
+  const { entries, total = 0, busy = 0, busyUntil = 0, answers, stopped } = state ?? empty;
+  return {
+    entries: Array.isArray(entries) ? entries.filter(isEntry) : [],
+    total,
+    busy,
+    busyUntil,
+    answers: Array.isArray(answers) ? [...answers] : [],
+    ...(stopped && { stopped }),
+  };
+}
+
+function isEntry(entry: LoopEntry | null): boolean {
+  return typeof entry?.tool === "string" && entry.argsKey !== undefined;
+}
+
 /**
  * Returns the state after a call. Every ended call of the session must be recorded, also refused and blocked ones:
- * repeating a blocked call leads to a stop. Never throws; replaces an unreadable state. `args` are read only when
- * near-identical arguments matter.
+ * repeating a blocked call leads to a stop. Never throws; replaces an unreadable state. `args` are read where they tell
+ * what the call does, and to see whether two calls are nearly the same.
  */
 export function recordCall(state: LoopState, record: LoopRecord, args?: unknown): LoopState {
   try {
-    const total = state.total + 1;
-    const entry = isEvidence(record) ? toEntry(state.entries, record, total, args) : undefined;
-    if (entry === undefined) return { ...state, total };
-    const entries = withLast(state.entries, entry);
-    return state.stopped === undefined ? { entries, total } : { entries, total, stopped: state.stopped };
+    const memory = memoryOf(state);
+    recordInto(memory, record, args);
+    return memory;
   } catch {
     return empty;
   }
 }
 
-/** A copy with the entry at its end; the oldest entry makes room. `slice` and `push` would allocate three times as much. */
-function withLast(entries: readonly LoopEntry[], entry: LoopEntry): LoopEntry[] {
-  if (entries.length < windowSize) return [...entries, entry];
-  const kept = entries.slice(-windowSize);
-  for (let index = 1; index < windowSize; index++) kept[index - 1] = kept[index]!;
-  kept[windowSize - 1] = entry;
-  return kept;
+/** Records a call in a memory that is changed. Returns its entry, or undefined for a call that is no evidence. */
+export function recordInto(memory: LoopMemory, record: LoopRecord, args: unknown): LoopEntry | undefined {
+  memory.total++;
+  const { busy } = memory;
+  const took = record.executed === false ? 0 : timeInTool(memory, record);
+  memory.busy += took;
+  if (!isEvidence(record)) return undefined;
+  const entry = toEntry(memory, record, args, busy, took);
+  if (entry === undefined) return undefined;
+  const { entries, answers } = memory;
+  if (entry.changedWorld) {
+    if (answers.length > 0) memory.answers = [];
+  } else if (entry.executed && !entry.isKnown) {
+    if (answers.length >= mostAnswers) answers.shift();
+    answers.push(answerMark(entry.tool, entry.exactKey));
+  }
+  if (entries.length >= windowSize) entries.shift();
+  entries.push(entry);
+  return entry;
+}
+
+/** The time that a call adds to the time inside tools; what calls spent side by side counts once. */
+function timeInTool(memory: LoopMemory, { startedAt, at }: LoopRecord): number {
+  if (typeof startedAt !== "number" || typeof at !== "number") return 0;
+  const from = Math.max(startedAt, memory.busyUntil);
+  memory.busyUntil = Math.max(at, memory.busyUntil);
+  return Math.max(0, at - from);
+}
+
+/** A number of an answer: 64 of them take less room than 64 texts, and are searched faster. */
+function answerMark(tool: string, exactKey: string): number {
+  let mark = tool.length;
+  for (let index = 0; index < tool.length; index++)
+    mark = Math.imul(mark ^ tool.charCodeAt(index), 0x9e3779b1);
+  for (let index = 0; index < exactKey.length; index++)
+    mark = Math.imul(mark ^ exactKey.charCodeAt(index) ^ (mark >>> 15), 0x85ebca77);
+  return mark;
 }
 
 /** After this, every call gets this verdict. */
 export function recordStop(state: LoopState, verdict: LoopVerdict): LoopState {
   return { ...state, stopped: verdict };
-}
-
-/** A stored state, which an earlier version may have written without marks. An unreadable one stays as it is. */
-export function readStored(state: LoopState): LoopState {
-  if (!Array.isArray(state?.entries)) return state;
-  const entries = state.entries.map((entry: LoopEntry) => ({
-    ...entry,
-    argsMark: markOf(String(entry?.argsKey)),
-    resultMark: markOf(String(entry?.resultKey)),
-  }));
-  return { ...state, entries };
 }
 
 /** After a new message of the user nothing before it counts; a stopped run stays stopped. */
@@ -77,11 +129,19 @@ export function rollback(state: LoopState, callIds: readonly string[]): LoopStat
         continue;
       }
       // The removed calls may have decided whether this entry was new or a change.
-      const { isNew, isFirst } = compare(entries, entry, entry.resultKey);
+      const { isNew, isFirst, isAnswered } = compare(entries, entry, entry.resultKey, entry.exactKey);
       const changedWorld = isFirst && entry.executed && !entry.isError && !entry.readOnly;
-      entries.push({ ...entry, ordinal: entry.ordinal - removed, isNew, changedWorld });
+      const isKnown = !isNew || isAnswered;
+      entries.push({ ...entry, ordinal: entry.ordinal - removed, isNew, isKnown, changedWorld });
     }
-    return { ...state, entries, total: state.total - removed };
+    const changed = entries.findLastIndex((entry) => entry.changedWorld);
+    const answers = entries.slice(changed + 1).filter(({ executed, isKnown }) => executed && !isKnown);
+    return {
+      ...state,
+      entries,
+      total: state.total - removed,
+      answers: answers.map(({ tool, exactKey }) => answerMark(tool, exactKey)),
+    };
   } catch {
     return empty;
   }
@@ -91,7 +151,7 @@ export function rollback(state: LoopState, callIds: readonly string[]): LoopStat
 function isEvidence(record: LoopRecord): boolean {
   return (
     typeof record.tool === "string" &&
-    typeof record.argsKey === "string" &&
+    record.argsKey !== undefined &&
     typeof record.resultKey === "string" &&
     record.infrastructure !== true &&
     record.errorCode !== "cancelled"
@@ -99,62 +159,89 @@ function isEvidence(record: LoopRecord): boolean {
 }
 
 function toEntry(
-  entries: readonly LoopEntry[],
+  { entries, answers, total }: LoopMemory,
   record: LoopRecord,
-  ordinal: number,
   args: unknown,
+  busyBefore: number,
+  took: number,
 ): LoopEntry | undefined {
+  const { tool, argsKey } = record;
   const executed = record.executed !== false;
   const blocked = !executed && record.errorCode === "loop_blocked";
   // A blocked call counts with its predicted result; the text of the block is not a result.
-  const predicted = blocked ? predict(entries, record, ordinal)?.head : undefined;
+  const predicted = blocked ? predict(entries, { ...record, args }, total, busyBefore)?.head : undefined;
   const { resultKey, exactKey = resultKey } = predicted ?? record;
-  const isError = predicted?.isError ?? record.isError === true;
-  const readOnly = record.readOnly === true;
 
-  const { isNew, isFirst, like, again } = compare(entries, record, resultKey);
-  if (again) return undefined;
+  const found = compare(entries, record, resultKey, exactKey);
+  if (found.again) return undefined;
+
+  const declaredError = predicted?.isError ?? record.isError === true;
+  const reads =
+    record.readOnly === true || (executed && !declaredError && isReadByInference(record, args, found));
+  const isError = declaredError || (executed && !reads && record.saysError === true);
+  const inferred =
+    isError && !declaredError ? "error" : reads && record.readOnly !== true ? "readOnly" : undefined;
 
   const last = entries[entries.length - 1];
   const poll = record.poll === true;
-  const series =
-    args !== undefined &&
-    !readOnly &&
+  const isSeries =
+    !reads &&
     !isError &&
     last !== undefined &&
-    last.tool === record.tool &&
+    last.tool === tool &&
     last.exactKey === exactKey &&
-    last.argsKey !== record.argsKey &&
+    !isSameKey(last.argsKey, argsKey) &&
     (last.tokens !== undefined || (record.resultLength ?? 0) >= tellingResultLength);
-  const tokens = series ? argumentTokens(args) : undefined;
+  const tokens = args !== undefined && (isSeries || (isError && executed)) ? argumentTokens(args) : undefined;
+  const isKnown =
+    !found.isNew ||
+    found.isAnswered ||
+    (executed && answers.length > 0 && answers.includes(answerMark(tool, exactKey)));
 
   return {
     callId: record.callId,
-    tool: record.tool,
-    argsKey: record.argsKey,
+    tool,
+    argsKey,
+    argsMark: markOfKey(argsKey),
     resultKey,
     exactKey,
-    argsMark: markOf(record.argsKey),
-    resultMark: markOf(resultKey),
+    exactMark: markOfText(exactKey),
     isError,
     errorCode: record.errorCode,
-    readOnly,
+    readOnly: reads,
+    inferred: predicted?.inferred ?? inferred,
     executed,
     blocked,
     refused: predicted?.refused ?? !executed,
     poll,
     round: record.round,
-    at: record.at,
-    ordinal,
-    isNew,
-    changedWorld: isFirst && executed && !isError && !readOnly,
-    waiting:
-      poll ||
-      last?.poll === true ||
-      (like !== undefined && (record.startedAt ?? record.at) - like.at >= waitingGap),
-    similar: isNearIdentical(tokens, last?.tokens),
+    ordinal: total,
+    busy: busyBefore + took,
+    took,
+    isNew: found.isNew,
+    isKnown,
+    isStable: executed && !found.isFirst && !isError && (record.resultLength ?? 0) >= stableResultLength,
+    changedWorld: found.isFirst && executed && !isError && !reads,
+    waiting: poll || last?.poll === true || (!isError && isWait(found.like, tool, busyBefore)),
+    similar: isSeries && isNearIdentical(tokens, last?.tokens),
     tokens,
   };
+}
+
+/** A tool that does not say what it does, but whose name, arguments or stable results say that it only reads. */
+function isReadByInference(
+  call: Pick<LoopRecord, "tool" | "changes">,
+  args: unknown,
+  { isToolStable }: Pick<Comparison, "isToolStable">,
+): boolean {
+  if (seemsReadOnly(call.tool, args, call.changes)) return true;
+  return isToolStable && call.changes !== true && !seemsToChange(call.tool) && !namesCommand(args);
+}
+
+/** Whether enough time was spent inside tools since the call before. */
+function isWait(like: LoopEntry | undefined, tool: string, busy: number): boolean {
+  if (like === undefined || busy === 0) return false;
+  return busy - like.busy + (seemsToWait(tool) ? like.took : 0) >= waitingTime;
 }
 
 interface Comparison {
@@ -162,28 +249,46 @@ interface Comparison {
   readonly isNew: boolean;
   /** No identical call gave this result at all. */
   readonly isFirst: boolean;
+  /** The tool gave this result to other arguments since a call last changed something. */
+  readonly isAnswered: boolean;
   /** The latest identical call, or else the latest call of the tool. */
   readonly like: LoopEntry | undefined;
   /** The same round already had this very call with this very result. */
   readonly again: boolean;
+  /**
+   * An identical call of the tool gave an equal result of some length before, and others gave other results: so the result
+   * is no acknowledgement, but tells something about the arguments.
+   */
+  readonly isToolStable: boolean;
 }
 
 function compare(
   entries: readonly LoopEntry[],
   call: Pick<LoopRecord, "tool" | "argsKey" | "round">,
   resultKey: string,
+  exactKey: string,
 ): Comparison {
-  const mark = markOf(call.argsKey);
+  const mark = markOfKey(call.argsKey);
+  const exactMark = markOfText(exactKey);
   let twin: LoopEntry | undefined;
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
+  let isAnswered = false;
+  let isStable = false;
+  let hasOtherResult = false;
   for (let index = entries.length - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool === call.tool) {
-      if (isSameCall(entry, call, mark)) {
+      if (entry.isStable) isStable = true;
+      if (entry.exactMark !== exactMark) hasOtherResult = true;
+      if (!worldChanged && entry.exactMark === exactMark && entry.exactKey === exactKey && entry.executed)
+        isAnswered = true;
+      if (mayBeSame(entry, mark) && isSameKey(entry.argsKey, call.argsKey)) {
         twin ??= entry;
         if (entry.resultKey === resultKey) {
-          return { isNew: worldChanged, isFirst: false, like: twin, again: isSameRound(entry, call) };
+          const again = isSameRound(entry, call);
+          const isToolStable = isStable && hasOtherResult;
+          return { isNew: worldChanged, isFirst: false, isAnswered, like: twin, again, isToolStable };
         }
       } else if (!entry.refused) {
         sibling ??= entry;
@@ -191,7 +296,8 @@ function compare(
     }
     if (entry.changedWorld) worldChanged = true;
   }
-  return { isNew: true, isFirst: true, like: twin ?? sibling, again: false };
+  const isToolStable = isStable && hasOtherResult;
+  return { isNew: true, isFirst: true, isAnswered, like: twin ?? sibling, again: false, isToolStable };
 }
 
 /** A call that has not run, with its predicted result. */
@@ -204,14 +310,15 @@ interface LoopPrediction {
 /**
  * Predicts the result of a call: that of its last identical call or, for new arguments, the last result of the tool.
  * Undefined when nothing can be predicted, also when the last two results of identical calls differ; so a changing
- * result is never blocked.
+ * result is never blocked. `busy`: milliseconds that the session has spent inside tools.
  */
 export function predict(
   entries: readonly LoopEntry[],
   candidate: LoopCandidate,
   ordinal: number,
+  busy: number,
 ): LoopPrediction | undefined {
-  const mark = markOf(candidate.argsKey);
+  const mark = markOfKey(candidate.argsKey);
   let end = entries.length;
   let twin: LoopEntry | undefined;
   let isTwinCurrent = false;
@@ -223,7 +330,7 @@ export function predict(
     // about it; only a person's denial does.
     const isOutdated = entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
     if (entry.tool === candidate.tool && !isOutdated) {
-      if (!isSameCall(entry, candidate, mark)) {
+      if (!mayBeSame(entry, mark) || !isSameKey(entry.argsKey, candidate.argsKey)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
       } else if (isSameRound(entry, candidate)) {
         // Identical calls of one round count once: all get the verdict of the first.
@@ -245,13 +352,18 @@ export function predict(
 
   const model = twin ?? sibling;
   if (model === undefined) return undefined;
+  const { tool, args } = candidate;
   const last = entries[end - 1];
   const follows = model === last;
-  const isCompared = twin === undefined && follows && !candidate.readOnly && model.tokens !== undefined;
-  const { args } = candidate;
+  const isRead =
+    candidate.readOnly || (twin?.readOnly ?? isReadByInference(candidate, args, { isToolStable: false }));
+  const isCompared = twin === undefined && follows && !isRead && model.tokens !== undefined;
   const similar = isCompared && args !== undefined && isNearIdentical(argumentTokens(args), model.tokens);
   // Without an identical call only two signals apply: the same error, and a series of equal results.
-  if (twin === undefined && !model.isError && !(follows && candidate.readOnly) && !similar) return undefined;
+  if (twin === undefined && !similar) {
+    const isLikely = model.isError ? isWithinAttempts(entries, end, model, args, isRead) : follows && isRead;
+    if (!isLikely) return undefined;
+  }
 
   const poll = candidate.poll === true;
   const head: LoopEntry = {
@@ -259,59 +371,66 @@ export function predict(
     callId: "",
     argsKey: candidate.argsKey,
     argsMark: mark,
-    readOnly: candidate.readOnly,
+    readOnly: isRead,
+    inferred: model.inferred ?? (isRead && !candidate.readOnly && !model.isError ? "readOnly" : undefined),
     executed: !model.refused,
     blocked: false,
     poll,
     round: candidate.round,
-    at: candidate.at,
     ordinal,
     isNew: !isTwinCurrent,
+    isKnown: isTwinCurrent || twin === undefined,
     changedWorld: false,
-    waiting: poll || candidate.at - model.at >= waitingGap || last?.poll === true,
+    waiting: poll || last?.poll === true || (!model.isError && isWait(model, tool, busy)),
     similar,
     tokens: undefined,
   };
   return { head, end };
 }
 
-function isNearIdentical(one: readonly string[] | undefined, other: readonly string[] | undefined): boolean {
-  return one !== undefined && other !== undefined && similarity(one, other) >= nearIdentical;
-}
-
-const longestText = 8192;
-const mostTokens = 128;
-const deepest = 8;
+/** How many attempts it takes where no two have a word in common: each may ask for another thing. */
+const attemptsWithoutLikeness = 7;
 
 /**
- * The distinct words of the arguments' values, hashed: enough to compare two calls without revealing the
- * arguments. Keys are left out, since all calls of a tool share them.
+ * Whether arguments that were not tried yet are within what was tried: a tool that fails in one way for arguments of some
+ * variety will fail for these, if they are not further from the attempts than those are from each other. So a shell in
+ * which `mvn` is missing may still be asked for `ls`.
  */
-export function argumentTokens(args: unknown): readonly string[] {
-  const tokens = new Set<string>();
-  let budget = longestText;
-  collect(args, 0);
-  return [...tokens];
-
-  function collect(value: unknown, depth: number): void {
-    if (budget <= 0 || tokens.size >= mostTokens || depth > deepest) return;
-    if (typeof value === "object" && value !== null) {
-      for (const child of Object.values(value)) collect(child, depth + 1);
-      return;
-    }
-    const text = String(value).slice(0, budget).toLowerCase();
-    budget -= text.length;
-    for (const [word] of text.matchAll(/[\p{L}\p{N}]+/gu)) {
-      if (tokens.size >= mostTokens) return;
-      tokens.add(hashText(word));
-    }
+function isWithinAttempts(
+  entries: readonly LoopEntry[],
+  end: number,
+  model: LoopEntry,
+  args: unknown,
+  isRead: boolean,
+): boolean {
+  const attempts: (readonly number[])[] = [];
+  for (let index = end - 1; index >= 0; index--) {
+    const { tool, exactKey, isError, tokens, changedWorld } = entries[index]!;
+    if (changedWorld) break;
+    if (tool === model.tool && isError && exactKey === model.exactKey && tokens !== undefined)
+      attempts.push(tokens);
   }
+  // Without the words of the attempts, their number alone decides.
+  if (args === undefined || attempts.length === 0) return true;
+  // Calls that read ask for one thing after the other: what all of them name does not make them alike.
+  const shared = new Set(
+    isRead ? attempts[0]!.filter((word) => attempts.every((all) => all.includes(word))) : [],
+  );
+  const own = (words: readonly number[]) =>
+    shared.size === 0 ? words : words.filter((word) => !shared.has(word));
+  const words = own(argumentTokens(args));
+  let nearest = 0;
+  let spread = 1;
+  const tried = attempts.map(own);
+  for (const [index, attempt] of tried.entries()) {
+    nearest = Math.max(nearest, similarity(words, attempt));
+    const others = tried.filter((_, other) => other !== index);
+    if (others.length > 0)
+      spread = Math.min(spread, Math.max(...others.map((other) => similarity(attempt, other))));
+  }
+  return nearest >= spread && (nearest > 0 || attempts.length >= attemptsWithoutLikeness);
 }
 
-/** The share of common words among all words of both (Jaccard), from 0 to 1. */
-export function similarity(one: readonly string[], other: readonly string[]): number {
-  const others = new Set(other);
-  const common = one.filter((token) => others.has(token)).length;
-  const all = one.length + other.length - common;
-  return all === 0 ? 1 : common / all;
+function isNearIdentical(one: readonly number[] | undefined, other: readonly number[] | undefined): boolean {
+  return one !== undefined && other !== undefined && similarity(one, other) >= nearIdentical;
 }

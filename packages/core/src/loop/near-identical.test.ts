@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { argumentTokens, similarity } from "./loop-state.ts";
+import { argumentTokens, similarity } from "./arguments.ts";
 
 const alike = (one: unknown, other: unknown) => similarity(argumentTokens(one), argumentTokens(other));
 

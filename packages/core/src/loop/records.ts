@@ -69,6 +69,7 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
     infrastructure: connectionCodes.some((code) => failure.includes(code)),
     executed: error === undefined || !refusals.has(error.code),
     readOnly: metadata.readOnly === true,
+    changes: metadata.readOnly === false,
     poll: isPoll(metadata),
     round: record.messageID || undefined,
     startedAt: timestamp + (record.flags?.waited ?? 0),

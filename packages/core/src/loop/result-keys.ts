@@ -1,34 +1,39 @@
-import { hashText, hashValue } from "../schema/hash.ts";
+import { hashSamples, hashText, hashValue } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
+import { saysError } from "./inference.ts";
+import { maskNoise, maskVolatile } from "./noise.ts";
 
-type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredSize">;
+type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
+
+/** Two results are compared by these keys. */
+export interface ResultKeys {
+  /** Equal for equal results of calls with equal arguments. */
+  readonly resultKey: string;
+  /**
+   * Equal for equal results of calls with different arguments. In errors, request ids, times, durations and counters are
+   * masked; in other results nothing.
+   */
+  readonly exactKey: string;
+  /** The text reads like an error, although the tool did not say that it failed. */
+  readonly saysError: boolean;
+}
 
 /**
  * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
- * only.
+ * only. Costs about 30 µs at any size, somewhat more where every line has a time.
  */
 export function resultKeys(result: Parts, at: number): ResultKeys {
-  return finish(resultKeySteps(result, at));
-}
-
-/** Like `resultKeys`, in steps of a few milliseconds. */
-export function* resultKeySteps(result: Parts, at: number): Generator<void, ResultKeys> {
   const isError = result.type === "error";
-  const text = yield* textKeySteps(result.content, at, isError);
+  const text = textKeys(result.content, at, isError);
   const others = partsBeyondText(result);
   if (others === undefined) return text;
-  const beyond = yield* textKeySteps(others, at, isError);
+  const beyond = textKeys(others, at, isError);
   return {
     resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
     exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
+    saysError: text.saysError,
   };
-}
-
-/** Keys of a large result that hardly cost anything: of its size and of both ends of its text. */
-export function roughKeys({ content, type, structuredSize = 0 }: Parts, at: number): ResultKeys {
-  const ends = content.slice(0, maskedEnd) + content.slice(-maskedEnd);
-  return textKeys(`${content.length} ${structuredSize}\n${ends}`, at, type === "error");
 }
 
 /**
@@ -42,201 +47,142 @@ export function showsBeyondText({ content, type, attachments, structured, blocks
   return typeof structured === "object" && content[0] !== "{" && content[0] !== "[" && content !== "null";
 }
 
+/** Characters. A larger structured value, file or text is compared by samples. */
+const large = 8_192;
+
 /** The parts of the result besides its text, as one text in which times and ids can be masked. */
 function partsBeyondText({
   content,
-  type,
   attachments,
   structured,
-  structuredSize,
+  structuredText,
   blocks,
 }: Parts): string | undefined {
   if (attachments === undefined && structured === undefined && blocks === undefined) return undefined;
   const parts: string[] = [];
-  // A long text is not compared with its own value once more.
-  const isText = type === "json" && structuredSize === undefined && content.length > slice;
-  if (structured !== undefined && !isText) {
-    const { text } = safeJson(structured);
+  // Without a text of its own, the value is as long as the result's text; a long text is then its JSON.
+  const size = structuredText?.length ?? content.length;
+  if (structured !== undefined && (structuredText !== undefined || size <= large)) {
+    const text =
+      size <= large ? (structuredText ?? safeJson(structured).text) : `${size} ${hashSamples(structured)}`;
     if (text !== content) parts.push(text);
   }
   for (const { mime, filename, url } of attachments ?? []) {
-    parts.push(`${mime} ${filename} ${url.startsWith("data:") ? hashText(url) : url}`);
+    parts.push(`${mime} ${filename} ${url.startsWith("data:") ? longTextKey(url) : url}`);
   }
   const media = blocks?.filter((block) => block?.type !== "text") ?? [];
-  if (media.length > 0) parts.push(hashValue(media));
+  if (media.length > 0) parts.push(media.map((block) => hashMedia(block)).join(" "));
   return parts.length === 0 ? undefined : parts.join("\n");
 }
 
-/** Two results are compared by these keys. */
-export interface ResultKeys {
-  /** Equal for equal results of calls with equal arguments. */
-  readonly resultKey: string;
-  /**
-   * Equal for equal results of calls with different arguments. In errors, request ids, times and durations are masked;
-   * in other results nothing.
-   */
-  readonly exactKey: string;
+/** Pictures and sounds are long texts; the rest of a block is short. */
+function hashMedia(block: object): string {
+  const { data, ...rest } = { data: undefined, ...block } as { readonly data: unknown }; // A block may have any members.
+  return typeof data === "string" ? `${longTextKey(data)} ${hashValue(rest)}` : hashSamples(block);
 }
 
-/** Characters at each end of a long text in which volatile parts are masked. */
-const maskedEnd = 32_768;
+/** Characters. In a longer text, noise is masked only at both ends. */
+const wholeText = 4_096;
+const wholeEnd = 1_280;
 
-/** Characters that are hashed in one step: about two milliseconds. */
-const slice = 1_048_576;
-
-function finish<Value>(steps: Generator<void, Value>): Value {
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
-}
-
-/** How far a cut may move to fall on a line break. Characters. */
-const cutSlack = 4_096;
+/** How far a cut may move to fall on the beginning of a line. Characters. */
+const cutSlack = 256;
 
 /**
  * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only the ends are
- * masked, to bound the work; any change in the middle changes the keys.
+ * masked, to bound the work; a change in the middle changes the keys.
  */
 export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
-  return finish(textKeySteps(text, at, isError));
-}
-
-function* textKeySteps(text: string, at: number, isError: boolean): Generator<void, ResultKeys> {
-  if (text.length <= 2 * maskedEnd) return keysOf(text, at, isError);
-  const headEnd = cutAfterLine(text, maskedEnd);
-  const tailStart = cutAfterLine(text, text.length - maskedEnd);
-  const head = keysOf(text.slice(0, headEnd), at, isError);
-  const middles: string[] = [];
-  for (let from = headEnd; from < tailStart; from += slice) {
-    if (from > headEnd) yield;
-    middles.push(hashText(text.slice(from, Math.min(from + slice, tailStart))));
-  }
-  const middle = middles.length === 1 ? middles[0]! : hashText(middles.join(" "));
-  const tail = keysOf(text.slice(tailStart), at, isError);
+  const says = !isError && saysError(text);
+  if (text.length <= wholeText) return keysOf(text, at, isError, says);
+  const headEnd = cutBeforeLine(text, wholeEnd);
+  const tailStart = cutBeforeLine(text, text.length - wholeEnd);
+  const middle = middleKey(text, headEnd, tailStart);
+  const head = keysOf(text, at, isError, says, 0, headEnd);
+  const tail = keysOf(text, at, isError, says, tailStart);
   return {
     resultKey: hashText(`${head.resultKey} ${middle} ${tail.resultKey}`),
     exactKey: hashText(`${head.exactKey} ${middle} ${tail.exactKey}`),
+    saysError: says,
   };
 }
 
-function keysOf(text: string, at: number, isError: boolean): ResultKeys {
-  const general = maskVolatile(text, at);
+function keysOf(
+  text: string,
+  at: number,
+  isError: boolean,
+  saysError: boolean,
+  from = 0,
+  to = text.length,
+): ResultKeys {
+  const general = maskVolatile(text, at, from, to);
+  if (general === text.slice(from, to)) {
+    const key = hashText(text, from, to);
+    return { resultKey: key, exactKey: key, saysError };
+  }
   const resultKey = hashText(general);
-  if (general === text) return { resultKey, exactKey: resultKey };
-  const exact = isError ? maskNoise(text, at) : text;
-  return { resultKey, exactKey: exact === general ? resultKey : hashText(exact) };
-}
-
-/** Cuts at a line break, because a masked duration may change its length and would shift a fixed cut. */
-function cutAfterLine(text: string, from: number): number {
-  const lineBreak = text.slice(from, from + cutSlack).indexOf("\n");
-  return lineBreak < 0 ? from : from + lineBreak + 1;
-}
-
-/*
- * Patterns for parts that differ between two equal results. Each may also be the point of a result, so it is masked
- * only where that is unlikely: a time near the time of the call, a duration after words such as "took", and nothing in
- * a text without other words.
- */
-
-const uuid = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
-const insideUuid = /-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-/;
-const requestId = /\breq(?:uest[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*|[_-][0-9a-z]{8,}\b)/gi;
-const digit = /\d/;
-/** Whether any of the patterns of volatile parts can match. One look instead of four: most texts have none of them. */
-const mayVary = /\d(?: ?[smnuµμ]|:\d|\d{9})|0x|req|-[0-9a-f]{4}-[0-9a-f]{4}-/i;
-
-const masked = "\u0000";
-
-/** Masks what may differ between two equal results: ids, current times, durations, addresses. */
-function maskVolatile(text: string, at: number): string {
-  // Everything volatile has a digit, and many results have none.
-  if (!mayVary.test(text) || !digit.test(text)) return text;
-  const withoutIds = text.includes("-") && insideUuid.test(text) ? text.replace(uuid, masked) : text;
-  const rest = maskNoise(withoutIds, at);
-  // The rest must have more than labels: in `took 3 ms` or `{"now": …}` the masked part is the message.
-  return rest === text || rest.length > longEnough || tellingWord.test(rest) ? rest : text;
+  const exactKey = isError || saysError ? hashText(maskNoise(text, at, from, to)) : hashText(text, from, to);
+  return { resultKey, exactKey, saysError };
 }
 
 /**
- * Masks the same except UUIDs: if the arguments of two calls differ, a UUID may be the one that was asked
- * for.
+ * Cuts before the line with the highest hash of those that begin near an index: masked parts may change their length,
+ * which would shift a fixed cut.
  */
-function maskNoise(text: string, at: number): string {
-  const rest = text.includes("q") ? text.replace(requestId, masked) : text;
-  const timed = rest.replace(clockOf(at), masked);
-  return hasDuration.test(timed) ? timed.replace(measuredDuration, masked) : timed;
+function cutBeforeLine(text: string, near: number): number {
+  const part = text.slice(near - cutSlack, near + cutSlack);
+  let cut = -1;
+  let chosen = "";
+  for (let at = part.indexOf("\n"); at >= 0; at = part.indexOf("\n", at + 1)) {
+    const hash = hashText(part, at + 1, Math.min(at + 25, part.length));
+    if (hash <= chosen) continue;
+    chosen = hash;
+    cut = at + 1;
+  }
+  return cut < 0 ? near : near - cutSlack + cut;
 }
 
-const millisecondsOfDay = 86_400_000;
-let clockDay = Number.NaN;
-let clock = /$^/;
-
-/** Matches times and epochs within about a day of the call, times of day at the start of a line, and addresses. */
-function clockOf(at: number): RegExp {
-  const day = Math.floor(at / millisecondsOfDay);
-  if (day === clockDay) return clock;
-  clock = new RegExp(
-    // A time may follow the escape of a line break when the text is JSON.
-    `(?:\\b|(?<=\\\\[nt]))(?:${[
-      String.raw`(?:${datesAround(day)})[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?`,
-      String.raw`(?:${epochsAround(day)})\d{5}(?:\d{3}|\.\d+)?\b`,
-      String.raw`0x[0-9a-fA-F]{6,16}\b`,
-      String.raw`(?<=^|\\n|[[(]|\bat )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))`,
-    ].join("|")})`,
-    "gm",
-  );
-  clockDay = day;
-  return clock;
+function longTextKey(text: string): string {
+  return text.length <= large ? hashText(text) : middleKey(text, 0, text.length);
 }
 
-function datesAround(day: number): string {
-  return [day - 1, day, day + 1]
-    .map((near) => new Date(near * millisecondsOfDay).toISOString().slice(0, 10))
-    .join("|");
-}
+const sampleCount = 64;
+const sampleLength = 24;
 
-/** All but the last five digits of the seconds since the epoch. */
-function epochsAround(day: number): string {
-  const step = 100_000;
-  const first = Math.floor(((day - 1) * 86_400) / step);
-  const last = Math.floor(((day + 2) * 86_400) / step);
-  return Array.from({ length: last - first + 1 }, (_, index) => first + index).join("|");
-}
+/** Characters. To compare longer texts as a whole takes longer than 40 µs. */
+const longestCompared = 1_048_576;
 
-const duration = String.raw`(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b`;
-const hasDuration = /\d ?[smnuµμ]/;
+/** Characters of long texts that are kept, to tell texts apart whose samples are equal. */
+const mostKept = 8_388_608;
+const keptTexts = new Map<string, string[]>();
+let keptLength = 0;
 
 /**
- * Words before a measured duration: "took 3s", "done in 3s", "failed after 3s", "duration: 3s". Not "ready in
- * 3s" or "retry after 3s".
+ * A key of a long part of a text, made of its length and samples of it. Texts whose samples are equal are compared with
+ * the latest such texts, which takes 2 µs for 60,000 characters where hashing takes 100; a different one gets another
+ * key. Only beyond `longestCompared` characters, and in another process, the samples alone decide.
  */
-const measure = [
-  "took",
-  "elapsed",
-  "duration",
-  "spent",
-  "real",
-  "(?<!left |remaining )time",
-  "(?:done|complete|built|ran|(?!schedul|expect|plann|estimat|need|delay)[a-z]{2,20}ed|timed out|timeout) (?:in|after)",
-  "(?:packages|modules|files|tests|rows|items|results|records|hits|matches|changes|requests|entries|errors) in",
-].join("|");
-
-/** Marks of test runners before a line that ends in a duration. In JSON a line ends with an escape. */
-const verdictOfTest = String.raw`(?:^|\\n|")[ \t]*(?:✓|✔|√|✗|✘|×|❯|ok\b|not ok\b|pass\b|fail\b)`;
-
-const measuredDuration = new RegExp(
-  [
-    String.raw`(?<=\b(?:${measure})["']?[:=]?\s{0,12}["']?)\b${duration}`,
-    String.raw`(?<=[([])${duration}(?=[)\]])`,
-    String.raw`\b${duration}(?= elapsed)`,
-    String.raw`(?<=\s|\\t)${duration}(?=$|\\n)(?<=${verdictOfTest}[^\n]{1,300})`,
-  ].join("|"),
-  "gim",
-);
-
-/** Characters. A longer text certainly has other content than times. */
-const longEnough = 400;
-const tellingWord =
-  /(?<![\p{L}\p{N}])(?!(?:took|elapsed|duration|time|at|in|after)\b)[\p{L}\p{N}]+(?![\p{L}\p{N}]|["']?\s*[:=])/iu;
+function middleKey(text: string, from: number, to: number): string {
+  const length = to - from;
+  let sampled = "";
+  const step = Math.max(0, (length - sampleLength) / (sampleCount - 1));
+  for (let sample = 0; sample < sampleCount; sample++) {
+    const start = from + Math.floor(sample * step);
+    sampled += text.slice(start, Math.min(start + sampleLength, to));
+  }
+  const key = `${length} ${hashText(sampled)}`;
+  if (length > longestCompared) return key;
+  const part = text.slice(from, to);
+  let like = keptTexts.get(key);
+  const known = like?.indexOf(part) ?? -1;
+  if (known >= 0) return known === 0 ? key : `${key} ${known}`;
+  if (keptLength + length > mostKept) {
+    keptTexts.clear();
+    keptLength = 0;
+    like = undefined;
+  }
+  if (like === undefined) keptTexts.set(key, [part]);
+  else like.push(part);
+  keptLength += length;
+  return like === undefined || like.length === 1 ? key : `${key} ${like.length - 1}`;
+}

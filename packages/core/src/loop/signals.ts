@@ -1,4 +1,12 @@
-import { fullWeight, interleavedReach, longestPeriod, thresholds } from "./thresholds.ts";
+import { isSameKey } from "./arguments.ts";
+import {
+  fullWeight,
+  inferredWeight,
+  informedWeight,
+  interleavedReach,
+  longestPeriod,
+  thresholds,
+} from "./thresholds.ts";
 import {
   isSameOutcome,
   isSameRound,
@@ -23,20 +31,30 @@ function weightOf(entry: LoopEntry): number {
   return entry.waiting ? 1 : fullWeight;
 }
 
+/** The same for signals that rest on what a call does: an inference counts less. */
+function weightOfEffect(entry: LoopEntry): number {
+  if (entry.waiting) return 1;
+  return entry.inferred === undefined ? fullWeight : inferredWeight;
+}
+
 /** Calls that repeat each other, collected from the judged call backwards. */
 class Series {
-  since: number;
-  count = 1;
   rounds = 1;
   newest: LoopEntry;
+  readonly indexes: number[] = [];
+  readonly #weigh: (entry: LoopEntry) => number;
   #quarters: number;
   #weight: number;
 
-  constructor(head: LoopEntry, end: number) {
-    this.since = end;
+  constructor(head: LoopEntry, weigh = weightOf) {
     this.newest = head;
-    this.#weight = weightOf(head);
+    this.#weigh = weigh;
+    this.#weight = weigh(head);
     this.#quarters = this.#weight;
+  }
+
+  get count(): number {
+    return this.indexes.length + 1;
   }
 
   /**
@@ -44,18 +62,17 @@ class Series {
    * call after it: a series of waits then gets exactly four times as many repetitions.
    */
   add(entry: LoopEntry, index: number, weight = this.#weight): void {
-    this.since = index;
-    this.count++;
+    this.indexes.push(index);
     if (!isSameRound(entry, this.newest)) this.rounds++;
     this.newest = entry;
     this.#quarters += weight;
-    this.#weight = weightOf(entry);
+    this.#weight = this.#weigh(entry);
   }
 
   sighting(signal: LoopSignal, ladder: LoopLadder): LoopSighting | undefined {
-    const { count, rounds, since } = this;
+    const { count, rounds, indexes } = this;
     if (this.#quarters < ladder.nudge * fullWeight) return undefined;
-    return { signal, ladder, count, quarters: this.#quarters, rounds, period: 1, since };
+    return { signal, ladder, count, quarters: this.#quarters, rounds, period: 1, indexes };
   }
 }
 
@@ -71,34 +88,27 @@ const refusedWhateverTheArguments: ReadonlySet<string | undefined> = new Set([
 const refused: LoopSignalFunction = (entries, end, head) => {
   if (!head.refused) return undefined;
   const anyArguments = refusedWhateverTheArguments.has(head.errorCode);
-  const series = new Series(head, end);
+  const series = new Series(head);
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool !== head.tool) continue;
     // A call that ran shows that the model understood the refusal.
     if (anyArguments && entry.executed) break;
     if (!entry.refused || entry.resultKey !== head.resultKey) continue;
-    if (anyArguments || entry.argsKey === head.argsKey) series.add(entry, index);
+    if (anyArguments || isSameKey(entry.argsKey, head.argsKey)) series.add(entry, index);
   }
   // Refusals of one round count once, and no refusal is a wait.
-  const { rounds, since } = series;
+  const { rounds, indexes } = series;
   const ladder = thresholds.refused;
   if (rounds < ladder.nudge) return undefined;
-  return {
-    signal: "refused",
-    ladder,
-    count: rounds,
-    quarters: rounds * fullWeight,
-    rounds,
-    period: 1,
-    since,
-  };
+  const quarters = rounds * fullWeight;
+  return { signal: "refused", ladder, count: rounds, quarters, rounds, period: 1, indexes };
 };
 
 /** The same call gave the same result, one time after the other. */
 const repeat: LoopSignalFunction = (entries, end, head) => {
   if (end === 0 || !isSameOutcome(entries[end - 1]!, head)) return undefined;
-  const series = new Series(head, end);
+  const series = new Series(head);
   for (let index = end - 1; index >= 0 && isSameOutcome(entries[index]!, head); index--) {
     series.add(entries[index]!, index);
   }
@@ -143,38 +153,40 @@ function cycleOf(
   quarters /= period;
   const ladder = thresholds.cycle;
   if (quarters < ladder.nudge * fullWeight) return undefined;
-  const since = end + 1 - matched - period;
-  const series = new Series(head, end);
-  for (let index = end - 1; index >= since; index--) series.add(entries[index]!, index);
+  const first = end + 1 - matched - period;
+  const series = new Series(head);
+  for (let index = end - 1; index >= first; index--) series.add(entries[index]!, index);
+  const { rounds, indexes } = series;
   const count = Math.floor((matched + period) / period);
-  return { signal: "cycle", ladder, count, quarters, rounds: series.rounds, period, since };
+  return { signal: "cycle", ladder, count, quarters, rounds, period, indexes };
 }
 
 /**
- * One tool fails in the same way again, with any arguments, without a change in between. Calls of other tools
- * do not end the series unless they change something; any other result of this tool does. After a block, a
- * call with new arguments may run once if another tool has given a new result since; otherwise the tool would
- * stay blocked for good. That run still counts towards the stop.
+ * One tool fails in the same way again, with any arguments, without a change in between. Calls of other tools do not end
+ * the series unless they change something; any other result of this tool does. An attempt with new arguments after
+ * another tool gave a new result is an informed one: it counts half, and is not blocked.
  */
 const sameError: LoopSignalFunction = (entries, end, head) => {
   if (!head.isError || head.refused) return undefined;
-  const series = new Series(head, end);
+  const series = new Series(head, weightOfEffect);
+  // Something new was learned since the attempt before the newest one of the series.
   let learned = false;
-  let spared = false;
+  let isInformed = false;
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.changedWorld) break;
     if (entry.refused) continue;
-    const isFirst = series.count === 1;
     if (entry.tool !== head.tool) {
-      learned ||= isFirst && entry.executed && entry.isNew;
+      learned ||= entry.executed && entry.isNew;
       continue;
     }
     if (entry.exactKey !== head.exactKey || !entry.isError) break;
-    if (isFirst) spared = learned && head.isNew && entry.blocked;
-    series.add(entry, index);
+    const wasInformed = learned && series.newest.isNew;
+    if (series.count === 1) isInformed = wasInformed;
+    series.add(entry, index, wasInformed ? informedWeight : undefined);
+    learned = false;
   }
-  return series.sighting("same_error", spared ? thresholds.sameErrorAfterLearning : thresholds.sameError);
+  return series.sighting("same_error", isInformed ? thresholds.sameErrorAfterLearning : thresholds.sameError);
 };
 
 /**
@@ -184,7 +196,7 @@ const sameError: LoopSignalFunction = (entries, end, head) => {
  */
 const stagnation: LoopSignalFunction = (entries, end, head) => {
   if (head.refused || (!head.readOnly && !head.similar)) return undefined;
-  const series = new Series(head, end);
+  const series = new Series(head, weightOfEffect);
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool !== head.tool || entry.exactKey !== head.exactKey || entry.refused) break;
@@ -201,7 +213,7 @@ const interleaved: LoopSignalFunction = (entries, end, head) => {
   for (let index = end - 1; index >= oldest; index--) {
     const entry = entries[index]!;
     if (isSameOutcome(entry, head)) {
-      series ??= new Series(head, end);
+      series ??= new Series(head, weightOfEffect);
       series.add(entry, index);
     }
     // The changing call itself belongs to the time after the change, so it is compared first.
@@ -216,12 +228,40 @@ const interleaved: LoopSignalFunction = (entries, end, head) => {
  */
 const drought: LoopSignalFunction = (entries, end, head) => {
   if (head.isNew) return undefined;
-  const series = new Series(head, end);
+  const series = new Series(head);
   for (let index = end - 1; index >= 0 && !entries[index]!.isNew; index--) {
     series.add(entries[index]!, index, weightOf(entries[index]!));
   }
   return series.sighting("drought", thresholds.drought);
 };
+
+/**
+ * Read-only or failing calls in a row whose answers were all given before, to these or other arguments. A known answer to
+ * untried arguments counts less. Ends with a new answer, and when a call changes something.
+ */
+const knownAnswers: LoopSignalFunction = (entries, end, head) => {
+  if (!isKnownAnswer(head)) return undefined;
+  const series = new Series(head, weightOfAnswer);
+  for (let index = end - 1; index >= 0; index--) {
+    const entry = entries[index]!;
+    if (entry.refused && !entry.blocked) continue;
+    if (!isKnownAnswer(entry)) break;
+    series.add(entry, index, weightOfAnswer(entry));
+  }
+  return series.sighting("known_answers", thresholds.knownAnswers);
+};
+
+/** The same call with the same result changes nothing either, whatever it does. */
+function isKnownAnswer({ isKnown, isNew, readOnly, isError, refused }: LoopEntry): boolean {
+  return isKnown && !refused && (readOnly || isError || !isNew);
+}
+
+function weightOfAnswer(entry: LoopEntry): number {
+  const weight = weightOfEffect(entry);
+  return entry.isNew
+    ? Math.min(weight, entry.inferred === undefined ? inferredWeight : informedWeight)
+    : weight;
+}
 
 /** The most telling first: of two signals with the same action the first is reported. */
 export const signals: readonly LoopSignalFunction[] = [
@@ -232,4 +272,5 @@ export const signals: readonly LoopSignalFunction[] = [
   stagnation,
   interleaved,
   drought,
+  knownAnswers,
 ];

@@ -1,26 +1,31 @@
+import { type ArgumentsKey, isSameKey, textOf } from "./arguments.ts";
+
 /** A call that is about to run. */
 export interface LoopCandidate {
   readonly tool: string;
-  /** Hash of the canonical validated arguments (or of what the tool declared as its key). */
-  readonly argsKey: string;
+  /** Of the canonical validated arguments, or of what the tool declared as its key. */
+  readonly argsKey: string | ArgumentsKey;
+  /** The tool says that it only reads. */
   readonly readOnly: boolean;
+  /** The tool says that it changes something, so its name does not count. */
+  readonly changes?: boolean;
   /** The tool declared `loop.repeatable: "poll"`. */
   readonly poll?: boolean;
   /** The model turn that made the call; identical calls of one round count once. */
   readonly round?: string;
-  /** Now, or when the call ended. Milliseconds since the epoch. */
-  readonly at: number;
-  /** Read only when near-identical arguments matter. */
+  /** Read where they tell what a call does, and to see whether two calls are nearly the same. */
   readonly args?: unknown;
 }
 
-/** A finished call as the pipeline reports it. Plain JSON. */
+/** A finished call as the pipeline reports it. */
 export interface LoopRecord extends Omit<LoopCandidate, "args"> {
   readonly callId: string;
   /** Hash of the whole result with timestamps, ids and the like masked, taken before it is shortened. */
   readonly resultKey: string;
   /** Hash to compare results of calls with different arguments. Default: `resultKey`. */
   readonly exactKey?: string;
+  /** The text of the result reads like an error. */
+  readonly saysError?: boolean;
   /** Length of the text. Repeating a long result means more than a second "ok". */
   readonly resultLength?: number;
   readonly isError: boolean;
@@ -29,22 +34,27 @@ export interface LoopRecord extends Omit<LoopCandidate, "args"> {
   readonly infrastructure?: boolean;
   /** False when the call was refused before the tool ran: unknown name, bad arguments, denied, blocked. */
   readonly executed: boolean;
-  /** When the call started, if it took any time. Milliseconds since the epoch. */
+  /** When the tool began, if it took any time, and when it ended. Milliseconds. */
   readonly startedAt?: number;
+  readonly at: number;
 }
 
-/** A call in the state, with what was known when it was recorded. Plain JSON. */
+/** What was inferred, because the tool did not say it. */
+export type Inferred = "readOnly" | "error";
+
+/** A call in the state, with what was known when it was recorded. */
 export interface LoopEntry
-  extends Readonly<
-    Pick<LoopRecord, "callId" | "tool" | "argsKey" | "readOnly" | "isError" | "executed" | "at">
-  > {
+  extends Readonly<Pick<LoopRecord, "callId" | "tool" | "argsKey" | "readOnly" | "isError" | "executed">> {
+  /** That of the key, or 0. A state that an earlier version stored has none. */
+  readonly argsMark: number;
   /** For a blocked call: the predicted result. */
   readonly resultKey: string;
   readonly exactKey: string;
-  /** `markOf` the two keys. */
-  readonly argsMark: number;
-  readonly resultMark: number;
+  /** `markOfText` of it. */
+  readonly exactMark: number;
   readonly errorCode: string | undefined;
+  /** That the call only reads, or that it failed, was inferred. */
+  readonly inferred: Inferred | undefined;
   /** Loop detection itself kept the call from running. */
   readonly blocked: boolean;
   /** Refused for another reason, or blocked because it would have been refused. */
@@ -53,8 +63,15 @@ export interface LoopEntry
   readonly round: string | undefined;
   /** The number of the call in its session, from 1. */
   readonly ordinal: number;
+  /** Milliseconds that the session had spent inside tools when the call ended, and those of the call itself. */
+  readonly busy: number;
+  readonly took: number;
   /** The same call had not given this result since the last change by any call (`changedWorld`). */
   readonly isNew: boolean;
+  /** The tool gave this answer before, to whatever arguments, since the last change. */
+  readonly isKnown: boolean;
+  /** The same call gave the same result of some length before: so the tool probably only reads. */
+  readonly isStable: boolean;
   /**
    * The call succeeded, was not read-only and had not given the same result before, so repeating a check
    * after it makes sense.
@@ -64,15 +81,20 @@ export interface LoopEntry
   readonly waiting: boolean;
   /** The arguments are nearly those of the entry before. Known only with `tokens`. */
   readonly similar: boolean;
-  readonly tokens: readonly string[] | undefined;
+  readonly tokens: readonly number[] | undefined;
 }
 
-/** What loop detection knows about a session. Plain JSON, bounded, immutable: it can be stored, resumed and shared. */
+/** What loop detection knows about a session. JSON can hold it, and it is bounded: it can be stored, resumed and shared. */
 export interface LoopState {
   /** The last 24 calls that count, oldest first. */
   readonly entries: readonly LoopEntry[];
   /** How many calls the session has made. */
   readonly total: number;
+  /** Milliseconds that the session has spent inside tools, and when the last of them ended. */
+  readonly busy?: number;
+  readonly busyUntil?: number;
+  /** Marks of the answers since the last change, also of calls that are no longer among the entries. */
+  readonly answers?: readonly number[];
   /** Set once the run was stopped. Only `emptyLoopState()` lifts it. */
   readonly stopped?: LoopVerdict;
 }
@@ -83,6 +105,7 @@ export type LoopSignal =
   | "same_error"
   | "stagnation"
   | "drought"
+  | "known_answers"
   | "interleaved"
   | "refused";
 
@@ -98,6 +121,12 @@ export interface LoopVerdict {
   readonly fingerprint?: string;
   /** One clause: what repeats, how often, since which call. `loopMessage` makes the text for the model. */
   readonly evidence?: string;
+  /** What the verdict rests on that no tool has said: that calls only read, or that they failed. */
+  readonly inferred?: readonly Inferred[];
+  /** The calls that count, oldest first, without the judged one if it has not run. */
+  readonly calls?: readonly string[];
+  /** One sentence: what would clear it. */
+  readonly clears?: string;
   /** The earlier call whose result still holds. */
   readonly previousCallId?: string;
 }
@@ -115,42 +144,42 @@ export interface LoopSighting {
   readonly ladder: LoopLadder;
   /** How many repetitions there are, without weights. */
   readonly count: number;
-  /** The weighted count: one quarter for a repetition while waiting, four quarters for any other. */
+  /** The weighted count: four quarters for a repetition, less for one while waiting or by inference. */
   readonly quarters: number;
   /**
    * In how many rounds the repetitions were made. Each round was a chance for the model to notice the loop.
    */
   readonly rounds: number;
   readonly period: number;
-  /** Index of the first entry that belongs to the loop. */
-  readonly since: number;
+  /** Indexes of the entries that count, the newest first. */
+  readonly indexes: readonly number[];
 }
 
 /**
- * A number of a key that is equal for equal keys. Every call is compared with the 24 before it, several times; comparing
- * numbers before the keys saves 290 ns of a call.
+ * A number that is equal for equal keys. Every result is compared with the 24 before it; comparing numbers before the keys
+ * saves 150 ns of a call.
  */
-export function markOf(key: string): number {
+export function markOfText(key: string): number {
   return key.charCodeAt(0) ^ (key.charCodeAt(1) << 8) ^ (key.charCodeAt(2) << 16) ^ (key.charCodeAt(3) << 24);
 }
 
-/** `mark`: that of the call's arguments. */
-export function isSameCall(
-  entry: LoopEntry,
-  { tool, argsKey }: Pick<LoopCandidate, "tool" | "argsKey">,
-  mark: number,
-): boolean {
-  return entry.argsMark === mark && entry.argsKey === argsKey && entry.tool === tool;
+/** Whether an entry may have the arguments with this mark: comparing marks saves making keys. */
+export function mayBeSame({ argsMark }: LoopEntry, mark: number): boolean {
+  return argsMark === mark || !argsMark || mark === 0;
 }
 
 export function isSameOutcome(one: LoopEntry, other: LoopEntry): boolean {
   return (
-    one.argsMark === other.argsMark &&
-    one.resultMark === other.resultMark &&
-    one.argsKey === other.argsKey &&
     one.resultKey === other.resultKey &&
-    one.tool === other.tool
+    one.tool === other.tool &&
+    mayBeSame(one, other.argsMark) &&
+    isSameKey(one.argsKey, other.argsKey)
   );
+}
+
+/** A text that is the same for the same call with the same result. */
+export function outcomeKey({ tool, argsKey, resultKey }: LoopEntry): string {
+  return `${tool} ${textOf(argsKey)} ${resultKey}`;
 }
 
 /** A round is one decision of the model. A call without a round is a decision of its own. */

@@ -1,10 +1,11 @@
 import { DefinitionError } from "../tool/define.ts";
-import { canonicalName } from "../tool/name.ts";
+import { canonicalName, withoutHash } from "../tool/name.ts";
 import type { RegistryReader, RegistryStats, ToolInfo } from "../tool/types.ts";
 import { fold, type ToolEntry } from "./entry.ts";
 import { LayeredMap } from "./layered-map.ts";
+import type { WordVectors } from "./search/meaning.ts";
 import type { SearchDocument } from "./search/search-document.ts";
-import { ToolIndex } from "./search/tool-index.ts";
+import type { ToolSearch } from "./search/tool-search.ts";
 
 /**
  * The tools and the indexes over them. The registry changes its catalog in place until a snapshot uses it;
@@ -17,8 +18,8 @@ export class Catalog {
   #exact = new LayeredMap<string, ToolEntry>();
   /** Tools by lower-case name and alias, for uniqueness and for lookups without regard to case. */
   #folded = new LayeredMap<string, ToolEntry>();
-  /** Made at the first search. All catalogs of a rack share it, and it follows the newest of them. */
-  #search: SearchState | undefined;
+  /** All catalogs of a rack share it, and it follows the newest of them. */
+  readonly #search: ToolSearch;
   #all: readonly ToolInfo[] | undefined;
   #enabled: readonly ToolInfo[] | undefined;
   /** All tools by name, as they were before the changes in `#unsorted`. Never changed, because copies share it. */
@@ -26,15 +27,18 @@ export class Catalog {
   /** The tools that came since, and undefined for those that went, by name. */
   #unsorted = new Map<string, ToolInfo | undefined>();
 
+  constructor(search: ToolSearch) {
+    this.#search = search;
+  }
+
   /** From now on, the search index follows the copy. */
   clone(): Catalog {
-    const copy = new Catalog();
+    const copy = new Catalog(this.#search);
     copy.#entries = this.#entries.copy();
     copy.#exact = this.#exact.copy();
     copy.#folded = this.#folded.copy();
     copy.#sorted = this.#sorted;
     copy.#unsorted = new Map(this.#unsorted);
-    copy.#search = this.#search;
     return copy;
   }
 
@@ -71,8 +75,7 @@ export class Catalog {
     for (const alias of info.aliases ?? []) this.#exact.delete(alias);
     for (const key of entry.keys()) this.#folded.delete(key);
     this.#noteUnsorted(info.name, undefined);
-    const state = this.#search;
-    if (state !== undefined && !state.pending.delete(entry.key)) state.index.remove(entry.key);
+    this.#search.remove(entry.key);
   }
 
   /** Frees the place of a suspended tool, unless another tool has taken that place. */
@@ -110,36 +113,23 @@ export class Catalog {
   }
 
   /**
-   * Enabled tools that fit the query, best first. In a catalog that is older than the newest one, tools that have
-   * changed since are found by what they say now.
+   * Enabled tools that fit the query, best first; only those for which `isThere` returns true. In a catalog that is older
+   * than the newest one, tools that have changed since are found by what they say now.
    */
-  search(query: string, limit: number): ToolInfo[] {
-    for (const _ of this.indexSteps());
-    const found = this.#searchState().index.search(query, { limit });
-    return found.flatMap(({ key }) => {
+  search(query: string, limit: number, isThere: (info: ToolInfo) => boolean = () => true): ToolInfo[] {
+    const infoOf = (key: string) => {
       const info = this.#entries.get(key)?.info;
-      return info === undefined || info.disabled ? [] : info;
-    });
+      return info === undefined || info.disabled || !isThere(info) ? undefined : info;
+    };
+    const found = this.#search.find(query, limit, (key) => infoOf(key) !== undefined);
+    return found.flatMap((key) => infoOf(key) ?? []);
   }
 
-  /** Adds to the index what has come since the last search, in steps of a few milliseconds. */
-  *indexSteps(): Generator<void, void> {
-    const { index, pending } = this.#searchState();
-    let added = 0;
-    for (const [key, entry] of pending) {
-      pending.delete(key);
-      index.add(toDocument(entry));
-      if (++added % INDEXED_AT_ONCE === 0) yield;
-    }
-  }
-
-  #searchState(): SearchState {
-    if (this.#search === undefined) {
-      this.#search = { index: new ToolIndex(), pending: new Map() };
-      for (const entry of this.#entries.values())
-        if (!entry.info.disabled) this.#search.pending.set(entry.key, entry);
-    }
-    return this.#search;
+  /** From now on, tools are found by what words mean too. Must be called on the newest catalog. */
+  useWords(words: WordVectors): void {
+    this.#search.useWords(words);
+    for (const entry of this.#entries.values())
+      if (!entry.info.disabled) this.#search.put(entry.key, () => toDocument(entry));
   }
 
   names(): Iterable<string> {
@@ -154,7 +144,7 @@ export class Catalog {
     for (const alias of info.aliases ?? []) this.#exact.set(alias, entry);
     for (const key of entry.keys()) this.#folded.set(key, entry);
     this.#noteUnsorted(info.name, info);
-    if (!info.disabled) this.#search?.pending.set(entry.key, entry);
+    if (!info.disabled) this.#search.put(entry.key, () => toDocument(entry));
   }
 
   #noteUnsorted(name: string, info: ToolInfo | undefined): void {
@@ -181,14 +171,6 @@ export class Catalog {
   }
 }
 
-interface SearchState {
-  readonly index: ToolIndex;
-  /** Enabled tools that are not in the index yet. */
-  readonly pending: Map<string, ToolEntry>;
-}
-
-/** How many tools one step adds to the index. */
-const INDEXED_AT_ONCE = 64;
 /** With more changes, all tools are sorted anew. */
 const MOST_SORTED_IN = 64;
 
@@ -211,12 +193,9 @@ function placeOf(name: string, sorted: readonly ToolInfo[]): number {
 function toDocument({ key, info, schema }: ToolEntry): SearchDocument {
   const { aliases, title, displayName, description } = info;
   const { tags, category } = info.metadata;
-  // If the tool's name was rewritten, search uses the author's original name, not the one with the hash in
-  // it.
-  const name = aliases?.find((alias) => canonicalName(alias) === info.name) ?? info.name;
   return {
     key,
-    name,
+    name: originalName(info),
     aliases,
     title,
     displayName,
@@ -225,6 +204,14 @@ function toDocument({ key, info, schema }: ToolEntry): SearchDocument {
     category,
     parameters: () => schema.jsonSchema(),
   };
+}
+
+/**
+ * The name that the tool's author wrote. Where it is not known whole, the rack's name without the hash that the rack put
+ * into it: nobody searches for that.
+ */
+function originalName({ name, aliases = [] }: ToolInfo): string {
+  return aliases.find((alias) => canonicalName(alias) === name) ?? withoutHash(name);
 }
 
 function describe({ name, origin }: ToolInfo): string {
@@ -260,9 +247,9 @@ export abstract class CatalogReader implements RegistryReader {
       : enabled.filter((info) => info.metadata.category === category);
   }
 
-  /** Enabled tools that fit the query, best first. */
-  search(query: string, limit = USUAL_LIMIT): ToolInfo[] {
-    return this.catalog.search(query, limit);
+  /** Enabled tools that fit the query, best first; with `isThere`, only those for which it returns true. */
+  search(query: string, limit = USUAL_LIMIT, isThere?: (info: ToolInfo) => boolean): ToolInfo[] {
+    return this.catalog.search(query, limit, isThere);
   }
 
   /** Enabled tools with the tag. */

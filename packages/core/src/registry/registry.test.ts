@@ -75,6 +75,18 @@ describe("ToolRegistry", () => {
     expect(registry.search("forecast").map((info) => info.name)).toEqual(["weather"]);
   });
 
+  it("a name that had to be shortened is found by what its author wrote, and not by the hash in it", () => {
+    const registry = new ToolRegistry();
+    const long = `export_${"very_".repeat(14)}quarterly_report`;
+    registry.register(tool(long));
+    registry.register(tool("other", {}, "something else"));
+    const [found] = registry.search("quarterly report");
+    expect(found?.aliases).toContain(long);
+    const hash = /_([0-9a-f]{12})_/.exec(found?.name ?? "")?.[1];
+    expect(hash).toBeDefined();
+    expect(registry.search(`about ${hash} please`)).toEqual([]);
+  });
+
   it("a snapshot never changes, whatever happens to the registry", () => {
     const registry = new ToolRegistry();
     registry.register(tool("a", { category: "c", tags: ["t"] }, "apples"));
@@ -86,7 +98,8 @@ describe("ToolRegistry", () => {
     expect(before.get("a")?.description).toBe("apples");
     expect(before.list("c")).toHaveLength(1);
     expect(before.findByTag("t")).toHaveLength(1);
-    expect(before.search("apples").map((info) => info.name)).toEqual(["a"]);
+    // Search follows the newest tools; an older snapshot finds those of them that it has.
+    expect(before.search("apples").map((info) => info.name)).toEqual([]);
     expect(registry.search("apples").map((info) => info.name)).toEqual(["b"]);
     expect(registry.snapshot().version).toBeGreaterThan(before.version);
     expect(registry.snapshot()).toBe(registry.snapshot());

@@ -25,6 +25,7 @@ import type { ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolContext, ToolInfo, ToolState } from "../tool/types.ts";
 import { Catalog, CatalogReader, RegistrySnapshot, USUAL_LIMIT } from "./catalog.ts";
 import { type ToolEntry, toEntry } from "./entry.ts";
+import { type SearchHelper, ToolSearch } from "./search/tool-search.ts";
 
 /** A tool that `apply` could not register. */
 export interface RefusedTool {
@@ -44,9 +45,12 @@ const NEAREST = 3;
 
 /** The rack: the tools, their calls, and the history of the calls. */
 export class ToolRegistry extends CatalogReader {
-  protected catalog = new Catalog();
+  readonly #search: ToolSearch;
+  protected catalog: Catalog;
   #snapshot: RegistrySnapshot | undefined;
   #preparing: Promise<void> | undefined;
+  /** What is read before the next prepared search. */
+  readonly #searchSources: (() => Promise<void>)[] = [];
   #version = 0;
   readonly #host: CallHost;
   readonly #sessions: LoopSessions;
@@ -54,8 +58,16 @@ export class ToolRegistry extends CatalogReader {
   constructor(settings: Partial<CallSettings> = {}) {
     super();
     const checked = checkedSettings(settings);
+    this.#search = new ToolSearch(checked.search);
+    this.catalog = new Catalog(this.#search);
     this.#sessions = new LoopSessions(checked.loop);
     this.#host = this.#makeHost(checked);
+    const { words } = checked.search;
+    if (words !== undefined)
+      this.#searchSources.push(async () => {
+        const vectors = await words();
+        if (vectors !== undefined) this.catalog.useWords(vectors);
+      });
   }
 
   get timeout(): number {
@@ -141,13 +153,33 @@ export class ToolRegistry extends CatalogReader {
 
   /**
    * Brings the search index up to date without holding up other work for long. A search does so at once, which takes
-   * more than a second for the first search of 50,000 tools.
+   * more than a second for the first search of 50,000 tools. Also reads, before the first search, the vectors of words and
+   * what was learned; a search that nobody prepared goes without them. Never rejects.
    */
   prepareSearch(): Promise<void> {
-    this.#preparing ??= inTurns(this.catalog.indexSteps()).finally(() => {
-      this.#preparing = undefined;
-    });
+    this.#preparing ??= this.#openSearch()
+      .then(() => inTurns(this.#search.indexSteps()))
+      .finally(() => {
+        this.#preparing = undefined;
+      });
     return this.#preparing;
+  }
+
+  /** From now on, searches are helped. Called again, by another one instead. */
+  helpSearch(helper: SearchHelper): void {
+    this.#search.helper = helper;
+    this.#searchSources.push(() => helper.open());
+  }
+
+  /** Different after each change of what searches find, beside changes of the tools. */
+  get searchVersion(): number {
+    return this.#search.helper?.version ?? 0;
+  }
+
+  async #openSearch(): Promise<void> {
+    const { logger } = this.#host.settings;
+    for (const read of this.#searchSources.splice(0))
+      await read().catch((error) => logger.warn("Search goes without a part of what helps it:", error));
   }
 
   /** The rack as it is now; later changes do not affect it. */
@@ -254,14 +286,13 @@ export class ToolRegistry extends CatalogReader {
   }
 
   /**
-   * The loop state of a session as plain JSON. Store it, and pass it to `restoreLoopState` to continue the
-   * session.
+   * The loop state of a session, for JSON. Store it, and pass it to `restoreLoopState` to continue the session. `owner`:
+   * the `sessionCaller` in the options of the session's calls.
    */
-  getLoopState(sessionID: string): LoopState {
-    return this.#sessions.get(sessionID);
+  getLoopState(sessionID: string, owner?: string): LoopState {
+    return this.#sessions.get(sessionKey(sessionID, owner));
   }
 
-  /** `owner`: the `sessionCaller` in the options of the session's calls. */
   restoreLoopState(sessionID: string, state: LoopState, owner?: string): void {
     this.#sessions.restore(sessionKey(sessionID, owner), state);
   }
@@ -389,10 +420,7 @@ export class ToolRegistry extends CatalogReader {
       getAll: () => snapshot.getAll().filter(isThere),
       list: (category) => snapshot.list(category).filter(isThere),
       search(query, limit = USUAL_LIMIT) {
-        const best = snapshot.search(query, limit);
-        if (best.every(isThere)) return best;
-        // The call may not use some of the matches, so the next best matches take their place.
-        return snapshot.search(query, Number.POSITIVE_INFINITY).filter(isThere).slice(0, limit);
+        return snapshot.search(query, limit, isThere);
       },
       prepareSearch: () => this.prepareSearch(),
       findByTag: (tag) => snapshot.findByTag(tag).filter(isThere),

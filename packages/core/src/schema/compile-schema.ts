@@ -104,7 +104,7 @@ function shapeSchema(fields: ReadonlyMap<string, CompiledSchema>): LibrarySchema
       if (!outcomes.some(isPromise)) return joinFields(fields, outcomes as SchemaOutcome[]); // None is a promise.
       return Promise.all(outcomes).then((settled) => joinFields(fields, settled));
     },
-    // Only the names of the fields: each field checks the keys inside its own value.
+    // Lists only the names of the fields, because each field checks the keys inside its own value itself.
     keySchema: () => ({ properties: Object.fromEntries([...fields.keys()].map((name) => [name, true])) }),
     jsonSchema: () => toJsonSchema(fields),
   };

@@ -251,7 +251,7 @@ function areUnique(isWanted: boolean, items: readonly unknown[]): boolean {
   }
   return true;
 }
-/** The engine reads a keyword's errors here. */
+/** After a keyword function returns false, the engine (Ajv) reads the errors from this property. */
 areUnique.errors = [] as { keyword: string; params: { i: number; j: number } }[];
 
 /** A keyword that is added to every part of a schema with references, to count the visited subschemas. */

@@ -148,7 +148,7 @@ interface KeyPlace {
 /** Keywords with rules for keys that a list of names cannot express. */
 const openingKeywords =
   "additionalProperties unevaluatedProperties propertyNames $dynamicRef $recursiveRef".split(" ");
-/** Keywords for which every key counts, so none may be dropped. */
+/** Keywords that look at all keys of an object. Dropping an unknown key could change whether the object is valid. */
 const countingKeywords = ["minProperties", "maxProperties", "not"];
 
 /**

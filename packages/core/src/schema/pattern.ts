@@ -107,9 +107,9 @@ function withWideBlanks(source: string): string {
 }
 
 interface Part {
-  /** The number of ways to match at one place. */
+  /** In how many ways this part of the pattern can match at one place of the text. */
   readonly ways: number;
-  /** The steps that one way takes. */
+  /** How many steps each of these ways takes. */
   readonly cost: number;
 }
 
@@ -156,7 +156,8 @@ function mostSteps(source: string, length: number): number {
     let group = sequence();
     while (source[at] === "|") group = withBranch(group);
     at++;
-    // Lookaround tries its own ways once, and offers one way to what follows.
+    // A lookaround tries all ways inside it once. The engine does not come back to it, so what follows sees one
+    // way.
     return head[1] === undefined ? group : { ways: 1, cost: group.ways * group.cost };
   }
 

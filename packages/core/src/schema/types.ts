@@ -8,7 +8,7 @@ export type SchemaOutcome =
   | {
       readonly ok: true;
       readonly value: unknown;
-      /** Unknown keys that the value does not have any more. */
+      /** Keys that the schema does not know and that were removed from the value. */
       readonly dropped?: readonly string[];
       /** The value is so large that a history should keep only a part of it. */
       readonly isLarge?: boolean;

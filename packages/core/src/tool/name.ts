@@ -27,6 +27,14 @@ export function canonicalName(name: string, limit = 64): string {
   return `${readable.slice(0, head)}_${hash}_${readable.slice(readable.length - (room - 1 - head))}`;
 }
 
+/** A name without the hash that the rack has put into it; any other name as it is. */
+export function withoutHash(name: string): string {
+  return name.replace(hashPart, "$1");
+}
+
+/** Hexadecimal digits of both kinds: twelve as `canonicalName` makes them, eight where two servers have one name. */
+const hashPart = /_(?=[a-f]*\d)(?=\d*[a-f])(?:[0-9a-f]{12}(_|$)|[0-9a-f]{8}$)/;
+
 /** A larger edit distance is not a typing error. */
 const maxEdits = 4;
 const maxNameLength = 128;
@@ -74,7 +82,7 @@ function completion(wanted: string, candidate: string): number {
 
 function spelling(wanted: string, candidate: string, needed: number): number {
   const longest = Math.max(wanted.length, candidate.length);
-  // One edit more, to make up for rounding.
+  // One edit more than computed, so that rounding down never rejects a good candidate.
   const useful = Math.floor((1 - needed) * (longest + 1)) + 1;
   const allowed = Math.min(maxEdits, Math.floor(longest / 3), useful);
   const edits = editDistance(wanted, candidate, allowed);

@@ -37,8 +37,8 @@ export interface ToolResult {
  */
 export interface RawResult extends Omit<ToolResult, "error"> {
   readonly title?: string;
-  /** The number of characters of `structured` as JSON, when `content` is another text. */
-  readonly structuredSize?: number;
+  /** `structured` as JSON, when `content` is another text. */
+  readonly structuredText?: string;
   /** The `Error` that the tool returned, or that lies in what it returned. */
   readonly cause?: Error;
 }

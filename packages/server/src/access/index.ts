@@ -17,7 +17,7 @@ export {
   shownHeaders,
   withTimeLimit,
 } from "./network/address.ts";
-export { KeptConnections, type OpenedResponse, openUrl, parseUrl } from "./network/open-url.ts";
+export { KeptConnections, type OpenedResponse, openUrl, parseUrl } from "./network/outgoing-request.ts";
 export {
   acceptedEncodings,
   alreadyThere,

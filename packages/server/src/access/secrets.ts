@@ -36,7 +36,10 @@ export class Secrets {
   readonly #store: Store["secrets"];
   readonly #key: EncryptionKey;
   readonly #unreadable = new Map<string, string>();
-  /** Names of secrets from before short values were refused. */
+  /**
+   * Names of secrets that are shorter than the rack accepts today. They were stored before short values were
+   * refused.
+   */
   readonly #short = new Set<string>();
   /** For each secret, by name: its encrypted text, as it was last read. */
   readonly #encrypted = new Map<string, string>();

@@ -167,7 +167,7 @@ async function describeMissing(
   const where = missing === basename(real) ? "" : `: no "${missing}" in ${shown}`;
   const absent = `There is no "${path}"${where}.`;
   if (near.length > 0) return `${absent} Nearest in ${shown}: ${near.join(", ")}.`;
-  // A path must not be capitalised.
+  // These words begin a sentence: "the workspace" gets a capital letter there, a path keeps its case.
   const begun = place === "." ? "The workspace" : shown;
   if (names.length === 0) return `${absent} ${begun} is empty.`;
   return `${absent} ${begun} has ${amount(names.length, "entry", "entries")}; internal_file_list shows them.`;

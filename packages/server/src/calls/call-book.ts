@@ -4,6 +4,7 @@ import type {
   ProgressUpdate,
   RackEvent,
   ToolCallRecord,
+  ToolError,
   ToolRegistry,
   ToolResult,
   ToolState,
@@ -57,6 +58,8 @@ export interface ClientConnection {
 
 /** Who made the first call of a chain, and how it reached the rack. */
 export interface Origin {
+  /** The first call. Undefined when no recorded call began the chain. */
+  readonly callId?: string;
   readonly caller: string;
   readonly isAdmin: boolean;
   /** The id of the caller's token; `master` for the operator. */
@@ -75,7 +78,7 @@ export interface CallEntrance {
   readonly connection?: ClientConnection | undefined;
   /** The session was made for one request, so that nothing at an upstream server belongs to it. */
   readonly isPassingSession?: boolean | undefined;
-  /** Of the caller's HTTP request. */
+  /** The headers of the HTTP request by which the caller made the call. */
   readonly headers?: RequestHeaders | undefined;
 }
 
@@ -107,6 +110,7 @@ export class LiveCall implements StartedCall {
   readonly expert: string | undefined;
   readonly origin: Origin | undefined;
   readonly owner: string;
+  readonly rootCallId: string | undefined;
   /** Undefined for a call that no surface made, such as one that a tool makes. */
   readonly grant: Grant | undefined;
   watcher: CallWatcher | undefined;
@@ -140,6 +144,7 @@ export class LiveCall implements StartedCall {
     this.expert = call.expert;
     this.origin = origin;
     this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
+    this.rootCallId = call.rootCallId;
     this.grant = grant;
     this.watcher = watcher;
   }
@@ -168,6 +173,8 @@ export interface CallFollower {
     result: ToolResult,
     /** Where in its author's files the tool failed. */
     trace: CallTrace | undefined,
+    /** What the tool threw, or the reason why it was not run. */
+    error: ToolError | undefined,
   ): void;
 }
 
@@ -218,7 +225,7 @@ export class CallBook {
     const { grant, watcher, connection, headers } = entrance;
     const { caller, admin: isAdmin, id: owner } = grant;
     const sessionID = entrance.isPassingSession ? "" : call.sessionID;
-    const origin = { caller, isAdmin, owner, sessionID, connection, headers };
+    const origin = { callId: call.callId, caller, isAdmin, owner, sessionID, connection, headers };
     const live = new LiveCall(call, call.depth ?? 0, origin, grant, watcher);
     this.#live.set(call.callId, live);
     return live;
@@ -261,6 +268,13 @@ export class CallBook {
     return first === undefined || operators.has(first) ? "" : first;
   }
 
+  /** The first call of a chain that a new call belongs to. Undefined without a parent, or when it is no longer known. */
+  rootUnder(parentCallId: string | undefined): string | undefined {
+    if (parentCallId === undefined) return undefined;
+    const parent = this.#live.entries.get(parentCallId);
+    return parent === undefined ? this.originOf(parentCallId)?.callId : (parent.rootCallId ?? parentCallId);
+  }
+
   close(): void {
     this.#unsubscribe();
   }
@@ -301,7 +315,7 @@ export class CallBook {
         }
         if (call?.grant === undefined) this.#live.entries.delete(record.callId);
         const trace = error && traceOf(error, record, this.#workspace);
-        for (const follower of this.#followers) follower.ended?.(call, record, result, trace);
+        for (const follower of this.#followers) follower.ended?.(call, record, result, trace, error);
       }
     }
   };
@@ -314,7 +328,11 @@ export class CallBook {
     const name = info?.name ?? toolName;
     const displayName = info?.displayName ?? name;
     const timestamp = Date.now();
-    const call = { callId, parentCallId, toolName: name, displayName, sessionID, caller, timestamp };
+    const rootCallId = this.rootUnder(parentCallId);
+    const call = {
+      ...{ callId, parentCallId, rootCallId, toolName: name },
+      ...{ displayName, sessionID, caller, timestamp },
+    };
     const parent = parentCallId === undefined ? undefined : this.#live.entries.get(parentCallId);
     const depth = parentCallId === undefined ? 0 : (parent?.depth ?? 0) + 1;
     // This runs in the async context of the call that makes the new one, even when that call has ended and only its
@@ -323,7 +341,7 @@ export class CallBook {
     const isAdmin = operators.has(caller);
     const origin =
       makerId === undefined
-        ? { ...operatorOrigin, caller, isAdmin, owner: isAdmin ? masterGrant.id : caller, sessionID }
+        ? { ...operatorOrigin, callId, caller, isAdmin, owner: isAdmin ? masterGrant.id : caller, sessionID }
         : this.originOf(makerId);
     // The watcher of a `toolrack_call` also gets the progress and the log lines of the tool that it calls.
     const { progress, log } = (parent?.toolName === callToolName && parent.watcher) || {};

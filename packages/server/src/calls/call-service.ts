@@ -23,6 +23,7 @@ import {
 import { CallSpans, isTracing } from "./call-spans.ts";
 import { isMetaTool } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
+import { SearchMemory } from "./search-memory.ts";
 
 export interface CallRequest {
   readonly name: string;
@@ -54,7 +55,10 @@ export interface CallRequest {
   readonly dryRun?: boolean;
   /** The id of the call that this one repeats. */
   readonly replayOf?: string;
-  /** By what the caller makes the call, for the record. */
+  /**
+   * What the caller used to make the call, such as `console`, a program's name or `schedule ID`. Kept in the
+   * record.
+   */
   readonly via?: string | undefined;
   /** The name of the expert whose tools `allow` limits the call to, for the record. */
   readonly expert?: string | undefined;
@@ -71,10 +75,12 @@ export interface EndedCall extends RecordedCall {
 
 interface CallsOptions {
   readonly book: CallBook;
-  readonly store: Pick<Store, "calls" | "tokens" | "follower">;
+  readonly store: Pick<Store, "calls" | "tokens" | "searches" | "follower">;
   readonly logger: Logger;
   /** How many calls of one tool may run at once. Default 256. */
   readonly maxCallsPerTool?: number;
+  /** `false`: nothing is learned from searches. */
+  readonly learning?: boolean | undefined;
 }
 
 /** The call service and the recorder, which all surfaces of one process share. */
@@ -87,9 +93,15 @@ export interface Calls {
   close(limit: number): Promise<void>;
 }
 
-export function openCalls({ book, store, logger, maxCallsPerTool = 256 }: CallsOptions): Calls {
+export function openCalls({ book, store, logger, maxCallsPerTool = 256, learning }: CallsOptions): Calls {
   const recorder = new CallRecorder(book, store.calls, logger);
-  const service = new CallService(book, store.calls, new GrantWatch(store, logger), maxCallsPerTool);
+  const service = new CallService(
+    book,
+    store.calls,
+    new GrantWatch(store, logger),
+    maxCallsPerTool,
+    new SearchMemory({ book, store, logger, learning }),
+  );
   const spans = book.follow(service.spans);
   return {
     service,
@@ -97,6 +109,7 @@ export function openCalls({ book, store, logger, maxCallsPerTool = 256 }: CallsO
     async close(limit) {
       await service.drain(limit);
       await recorder.close();
+      await service.searches.close();
       spans();
     },
   };
@@ -105,6 +118,8 @@ export function openCalls({ book, store, logger, maxCallsPerTool = 256 }: CallsO
 /** Makes the calls of all surfaces: gives them ids, limits them, has them recorded, and lets them be cancelled. */
 export class CallService implements CallFollower {
   readonly spans = new CallSpans();
+  /** What was learned from searches. All surfaces tell it what their searches have shown. */
+  readonly searches: SearchMemory;
   readonly #book: CallBook;
   readonly #calls: CallStore;
   readonly #grants: GrantWatch;
@@ -120,7 +135,14 @@ export class CallService implements CallFollower {
   #onIdle: (() => void) | undefined;
   #runs = 0;
 
-  constructor(book: CallBook, calls: CallStore, grants: GrantWatch, maxPerTool: number) {
+  constructor(
+    book: CallBook,
+    calls: CallStore,
+    grants: GrantWatch,
+    maxPerTool: number,
+    searches: SearchMemory,
+  ) {
+    this.searches = searches;
     this.#book = book;
     this.#calls = calls;
     this.#grants = grants;

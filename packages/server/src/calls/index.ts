@@ -13,6 +13,7 @@ export { shownArguments } from "./approvals/shown-arguments.ts";
 export {
   type AnnouncedCall,
   CallBook,
+  type CallFollower,
   type ClientConnection,
   callerHeaders,
   type LogEvent,
@@ -41,6 +42,7 @@ export {
   toLogLine,
 } from "./log.ts";
 export { type LogQuery, matcher, parse, readLog } from "./log-reader.ts";
+export { type Loop, Loops, loopKey } from "./loops.ts";
 export {
   calledTool,
   callToolName,
@@ -74,6 +76,7 @@ export {
   type ResourceAnswer,
 } from "./offering-source.ts";
 export { Offerings } from "./offerings.ts";
+export { type PastSearch, PastSearches } from "./past-searches.ts";
 export {
   identityOf,
   problemOfCircle,
@@ -90,4 +93,5 @@ export { CallRecorder } from "./recorder.ts";
 export { previewTiming, timesFrom } from "./schedule-timing.ts";
 export { importTasks, openSchedules, type Schedules, scheduleTool } from "./schedule-tool.ts";
 export { creatorOfGrant, isOpen, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
+export { SearchMemory } from "./search-memory.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

@@ -10,7 +10,8 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import type { RackEvent, ToolCallRecord, ToolError } from "@toolrack/core";
+import type { ToolCallRecord, ToolError } from "@toolrack/core";
+import type { CallFollower } from "./call-book.ts";
 import { LONGEST_STACK, shorten, wholeStackOf } from "./call-trace.ts";
 
 /** Milliseconds that a line waits, so that several are written together. */
@@ -76,7 +77,7 @@ const RETRY_MS = 1_000;
  * Writes one JSON line for every call. No call waits for the disk. Lines that cannot be written, for example on a full
  * disk, are kept in memory and tried again; that never fails a call.
  */
-export class CallLog {
+export class CallLog implements CallFollower {
   readonly file: string;
   readonly #maxBytes: number;
   readonly #keep: number;
@@ -105,9 +106,9 @@ export class CallLog {
     return this.#lost;
   }
 
-  readonly listen = (event: RackEvent): void => {
-    if (event.type === "record") this.#lines.add(`${logText(event.record, event.error)}\n`);
-  };
+  ended(...[call, record, , , error]: Parameters<NonNullable<CallFollower["ended"]>>): void {
+    this.#lines.add(`${logText(record, error, call?.via)}\n`);
+  }
 
   write(line: LogLine | Record<string, unknown>): void {
     this.#lines.add(`${JSON.stringify(line)}\n`);
@@ -291,6 +292,8 @@ export interface LogLine {
   readonly ts: string;
   readonly tool: string;
   readonly caller: string;
+  /** By what the caller made the call: `console`, a program, an MCP client with its version, a chat or a schedule. */
+  readonly via?: string | undefined;
   readonly args: Record<string, unknown>;
   readonly stat: "success" | "error";
   /** How many milliseconds the call took, without waiting for a person. */
@@ -306,12 +309,13 @@ export interface LogLine {
   readonly code?: string;
 }
 
-export function toLogLine(record: ToolCallRecord, error: ToolError | undefined): LogLine {
+export function toLogLine(record: ToolCallRecord, error: ToolError | undefined, via?: string): LogLine {
   const { toolName, displayName, callId, parentCallId, tid, sessionID } = record;
   return {
     ts: isoTime(record.timestamp),
     tool: toolName,
     caller: record.caller,
+    via,
     args: record.parameters,
     stat: record.status === "error" ? "error" : "success",
     cost: Math.round((record.duration - (record.flags?.waited ?? 0)) * 1000) / 1000,
@@ -348,7 +352,7 @@ export function isoTime(milliseconds: number): string {
 let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
 
 /** The line as JSON, without a line break. */
-export function logText(record: ToolCallRecord, error: ToolError | undefined): string {
-  if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error)) };
+export function logText(record: ToolCallRecord, error: ToolError | undefined, via?: string): string {
+  if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error, via)) };
   return latest.text;
 }

@@ -51,10 +51,19 @@ const NEAREST = 3;
 
 /**
  * The tools through which a client reaches all others, when it would get too many tools or its list is outdated. They
- * show and call only what their caller may use.
+ * show and call only what their caller may use. `searches` is told what they have shown.
  */
-export function metaTools(): ToolInfo[] {
-  return [searchTool(), describeTool(), callTool()];
+export function metaTools(searches?: ShownSearches): ToolInfo[] {
+  return [searchTool(searches), describeTool(), callTool()];
+}
+
+interface ShownSearches {
+  noteShown(
+    who: { readonly callId: string },
+    query: string,
+    tools: readonly ToolInfo[],
+    sessionID?: string,
+  ): void;
 }
 
 /** When a client is shown the meta-tools in place of most tools. */
@@ -129,7 +138,7 @@ function aboutText({ text, isOwn }: { readonly text: string; readonly isOwn: boo
   return isOwn ? text : `"${text.replaceAll('"', "'")}"`;
 }
 
-function searchTool(): ToolInfo {
+function searchTool(searches: ShownSearches | undefined): ToolInfo {
   return Tool.define({
     name: searchToolName,
     title: "Search tools",
@@ -153,12 +162,13 @@ function searchTool(): ToolInfo {
       additionalProperties: false,
     },
     metadata: { readOnly: true, idempotent: true, openWorld: false },
-    execute: async ({ input, registry }) => {
+    execute: async ({ input, registry, callId, sessionID }) => {
       const { query, limit = USUAL_LIMIT } = input;
       const wanted = query.trim();
       await registry.prepareSearch();
       const found = new Set([registry.get(wanted) ?? [], registry.search(wanted, limit + 3)].flat());
       const usable = [...found].filter(isUsable).slice(0, limit);
+      searches?.noteShown({ callId }, wanted, usable, sessionID);
       return usable.length === 0 ? "No tool fits these words. Try others." : searchAnswer(usable, limit);
     },
   });

@@ -107,7 +107,7 @@ export interface OfferingSource {
   /** Unique and stable; sources are listed in the order of their keys. */
   readonly key: string;
   prompts?(reader: OfferingReader): Listed<OfferedPrompt>;
-  /** Undefined: this source has no such prompt. */
+  /** Resolves to undefined when this source has no such prompt. */
   getPrompt?(
     name: string,
     args: Readonly<Record<string, string>>,
@@ -125,7 +125,7 @@ export interface OfferingSource {
    * to, or has a template for.
    */
   readResource?(uri: string, reader: OfferingReader): Promise<ResourceAnswer | undefined>;
-  /** Undefined: the reference is not to an item of this source. */
+  /** Resolves to undefined when the request is about a prompt or resource of another source. */
   complete?(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined>;
   /**
    * Begins to tell the listeners of `subscribe` when this resource changes. Returns a function that stops

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { Tool, ToolRegistry } from "@toolrack/core";
+import { Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { masterGrant } from "../access/grants.ts";
 import { openStore, type Store } from "../store/store.ts";
@@ -112,4 +112,32 @@ it("counts and tells of a record that is safe in the journal and that the databa
   database.close();
   await expect.poll(() => store.calls.get("kept"), { timeout: 10_000 }).toBeDefined();
   expect(recorder.failures).toBe(2);
+});
+
+it("names the first call of its chain with every call that another one made", async () => {
+  const deep = async ({ call }: ToolContext) => (await call("outer")).content;
+  registry.register(Tool.define({ name: "deep", parameters: { type: "object" }, execute: deep }));
+  const call = registry.execute("deep", {}, { callId: "root" });
+  await expect.poll(running).toHaveLength(3);
+  const roots = () => {
+    const database = new DatabaseSync(join(directory, "toolrack.db"), { readOnly: true });
+    const rows = database.prepare("select tool_name, root_call_id from calls order by tool_name").all();
+    database.close();
+    return rows.map((row) => Object.values(row));
+  };
+  const expected = [
+    ["deep", null],
+    ["inner", "root"],
+    ["outer", "root"],
+  ];
+  expect(roots()).toEqual(expected);
+  release();
+  await call;
+  await recorder.flush();
+  expect((await store.calls.list({ root: "root" })).items.map(({ toolName }) => toolName)).toEqual([
+    "inner",
+    "outer",
+    "deep",
+  ]);
+  expect(roots()).toEqual(expected);
 });

@@ -92,8 +92,19 @@ export class CallRecorder implements CallFollower {
       const isCut = record.flags?.truncated === true;
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       const owner = call?.owner ?? this.#book.ownerOfRefused(record);
+      const rootCallId = call === undefined ? this.#book.rootUnder(record.parentCallId) : call.rootCallId;
+      const { replayOf, via, expert, lines } = call ?? {};
       this.#calls
-        .finished(record, result, call?.replayOf, whole, call?.lines?.all(), owner, trace, call)
+        .finished(record, result, {
+          replayOf,
+          whole,
+          log: lines?.all(),
+          owner,
+          rootCallId,
+          trace,
+          via,
+          expert,
+        })
         .then((safety) => {
           settle(safety === "safe");
           if (safety === "held") this.#endChain(record);

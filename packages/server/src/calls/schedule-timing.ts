@@ -65,7 +65,7 @@ export function previewTiming(given: GivenTiming, now: number): number[] {
 
 /** The first time of a new schedule. `parseTiming` made sure that there is one. */
 export function firstRunAt(timing: ScheduleTiming, now: number): number {
-  // `now - 1` lets a single time that equals `now` count: it is due at once.
+  // `nextRunAt` looks only for times after the given one. `now - 1` includes a single run that is due exactly now.
   return nextRunAt(timing, timing.kind === "once" ? now - 1 : now, now)!;
 }
 

@@ -33,9 +33,12 @@ export interface Schedules {
   readonly tool: ToolInfo;
   /** Throws an `InvalidArgumentError` or `BusinessError` that says why nothing was scheduled. */
   create(wanted: WantedSchedule, creator: Creator): Promise<StoredSchedule>;
-  /** Undefined: the schedule is not active. */
+  /** Resolves to undefined when the schedule is not active, so that there is nothing to pause. */
   pause(id: string): Promise<StoredSchedule | undefined>;
-  /** Undefined: the schedule is not paused. Throws an `InvalidArgumentError` when its only time is over. */
+  /**
+   * Resolves to undefined when the schedule is not paused. Throws an `InvalidArgumentError` when its only time is
+   * over.
+   */
   resume(id: string): Promise<StoredSchedule | undefined>;
   /** Resumes the stored schedules. Must be called when the tools are on the rack: overdue runs begin at once. */
   start(): void;
@@ -126,7 +129,7 @@ export function scheduleTool(open: () => Promise<SchedulePlace>, onChange: () =>
     name: SCHEDULE_TOOL,
     description:
       "Runs a tool later: once at a time, once after a delay, at every interval, or by a cron expression. Schedules " +
-      "survive restarts. Also lists, pauses and cancels them. 定时执行工具：一次、延时、循环或 cron，可查看、暂停和取消。",
+      "survive restarts. Also lists, pauses and cancels them.",
     parameters,
     metadata: { category: "toolbox", permissions: ["schedule:manage"] },
     execute: async ({ input, callId }) => {

@@ -22,7 +22,7 @@ export interface AnswerPiece {
   /** Log probabilities of the text's tokens, if the client asked for them. */
   readonly logprobs: unknown;
   readonly finish: string | undefined;
-  /** What can be used of the provider's counts. */
+  /** The token counts of the provider, without those that are missing or no numbers. */
   readonly usage: Partial<ModelUsage> | undefined;
   readonly facts: AnswerFacts;
   /** Whether the chunk has content: text, reasoning, a refusal or a piece of a call. */

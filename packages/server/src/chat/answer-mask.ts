@@ -55,7 +55,8 @@ export class AnswerMask {
     }
     const isClean = this.#after === this.#before;
     this.#hasMasked ||= !isClean;
-    // The tokens of a secret would spell it out.
+    // Log probabilities list the text token by token. Where a secret was masked they are left out, because they
+    // would show it.
     this.#say(this.#type, shown, isClean ? joined(this.#logprobs) : undefined);
     this.#logprobs = [];
     this.#before = "";
@@ -77,7 +78,7 @@ export class AnswerMask {
   }
 }
 
-/** The probabilities of several chunks as those of one. */
+/** Joins the log probabilities of several chunks into those of one chunk. */
 function joined(all: readonly unknown[]): unknown {
   const listOf = (key: string) => all.flatMap((logprobs) => objectsIn(Object(logprobs)[key]));
   const [content, refusal] = [listOf("content"), listOf("refusal")];
@@ -90,7 +91,7 @@ const masks = new WeakMap<readonly string[], { readonly known: Mask; readonly ma
 export function maskFor(known: Mask, secrets: readonly string[]): Mask {
   const found = masks.get(secrets);
   if (found?.known === known) return found.mask;
-  // One mask of all values is faster than one behind the other.
+  // One mask with all values is faster than applying two masks one after the other.
   const mask = new Mask([...known, ...secrets]);
   masks.set(secrets, { known, mask });
   return mask;

@@ -36,7 +36,7 @@ export interface NewMessage extends RunOptions {
   readonly from?: number;
   /** For a response: what the model reads, where `content` is what people read. */
   readonly items?: readonly ResponseItem[];
-  /** For a response: its request. */
+  /** Set when the message belongs to a response of the Responses API: the settings of its request. */
   readonly settings?: ResponseSettings;
   /** Messages that a new session begins with. */
   readonly earlier?: readonly NewChatMessage[];

@@ -166,6 +166,6 @@ export function withoutExtras(message: ModelMessage): ModelMessage {
     const { name, written } = calledIn(call);
     return newCall(name, written, call.type, call.id);
   });
-  // JSON leaves out undefined members.
+  // Members that are undefined are not sent, because JSON leaves them out.
   return { role, content, refusal, ...(calls && { tool_calls: calls }) };
 }

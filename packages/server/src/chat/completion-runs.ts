@@ -167,7 +167,7 @@ class CompletionRun {
   hasActed = false;
   isDone = false;
 
-  /** `marks`: not given for a run that cannot be joined. */
+  /** `marks` is undefined for a run that a repeated request cannot join. */
   constructor(
     identity: RequestIdentity,
     work: CompletionWork,
@@ -202,7 +202,7 @@ class CompletionRun {
       hasActed: () => this.hasActed,
     });
     this.result.catch(this.#begun.reject);
-    // Only a response in the background is awaited until it has begun.
+    // Only background responses await this promise. For others, this keeps its rejection from ending the process.
     this.#begun.promise.catch(() => {});
     this.result.then(
       ({ end: { reason } }) => {
@@ -286,7 +286,10 @@ const MARK = "run_";
 
 type MarkStore = Pick<ChatStore, "addHandoff" | "getHandoff" | "instanceId" | "isInstanceAlive">;
 
-/** `idle`: nothing was changed after all. */
+/**
+ * What became of a request that may change something. `left`: its client got no answer. `idle`: it changed nothing
+ * after all.
+ */
 type MarkState = "running" | "left" | "done" | "idle";
 
 /**
@@ -327,7 +330,7 @@ export class RequestMarks {
     if (request.isRepeated) return true;
     if (state !== "running") return state === "left" && age <= MEMORY;
     if (!(await this.#store.isInstanceAlive(by))) return true;
-    // It may have been left in the meantime.
+    // The request may have been left since the first read, so its state is read again.
     return (await this.#read(request)).state === "left";
   }
 

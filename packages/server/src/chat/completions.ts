@@ -120,7 +120,7 @@ export async function complete(
 export function settled(end: TurnEnd, { signal, hasActed }: CompletionOptions) {
   const cut: TurnEnd = { reason: "error", code: "chat_cancelled", message: connectionClosed };
   const isCut = hasActed() && signal.aborted && end.reason === "stopped";
-  // A request whose tools ran elsewhere ends with the same code.
+  // A turn that ended because the same request had run its tools in another process has this code too.
   return { end: isCut ? cut : end, hasActed: hasActed() || end.code === cut.code };
 }
 

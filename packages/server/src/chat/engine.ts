@@ -74,6 +74,7 @@ export class TurnEngine {
     const offered = await this.tools.getTools(reach, {
       budget: this.toolBudget,
       query,
+      sessionID,
       chosen: given.chosen,
     });
     const contextTokens = config.contextTokens ?? USUAL_CONTEXT;
@@ -161,7 +162,10 @@ export class TurnEngine {
     for (const asking of this.#asking) asking.abort(this.#leaving.signal.reason);
   }
 
-  /** Aborted with the given signal, and when the server stops. Cheaper than `AbortSignal.any`; see `complete`. */
+  /**
+   * Returns a controller that is aborted with the given signal, and when the server stops. `AbortSignal.any` would
+   * take several times as long.
+   */
   #askingUntil(signal: AbortSignal): AbortController {
     const asking = new AbortController();
     whenAborted(signal, () => asking.abort(signal.reason));

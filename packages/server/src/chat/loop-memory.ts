@@ -20,7 +20,7 @@ export async function restoreLoopMemory(
 ): Promise<void> {
   const { registry, store, logger } = sources;
   try {
-    const known = callIds?.slice(-MOST) ?? (await lastCalls(store.calls, sessionID));
+    const known = callIds?.slice(-MOST) ?? (await lastCalls(store, sessionID));
     const calls = await Promise.all(known.map((callId) => recall(sources, callId)));
     const recalled = calls.filter((call) => call !== undefined);
     registry.restoreLoopState(sessionID, recallCalls(recalled), owner);
@@ -30,8 +30,10 @@ export async function restoreLoopMemory(
   }
 }
 
-async function lastCalls(calls: Sources["store"]["calls"], session: string): Promise<string[]> {
-  const { items } = await calls.list({ session, top: true, limit: MOST });
+/** What came before a person let the session go on no longer counts. */
+async function lastCalls({ calls, loopReleases }: Sources["store"], session: string): Promise<string[]> {
+  const since = await loopReleases.latest(session);
+  const { items } = await calls.list({ session, top: true, limit: MOST, ...(since && { since }) });
   return items.map(({ callId }) => callId).reverse();
 }
 

@@ -24,7 +24,7 @@ export const failedAfterCalls = (problem: string): string =>
 export const connectionClosed =
   "The connection of this request closed while it was being answered, and it was cancelled.";
 
-/** For a request that was about to change something. */
+/** For a client that repeats a request whose tools already ran in another process or before a restart. */
 export const requestRanElsewhere =
   "The same request came a moment ago to another server, or before a restart, and called tools there that do more than read. They are not called again.";
 

@@ -191,7 +191,7 @@ async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | unde
   try {
     await streamCompletion(endpoint, body, {
       ...turn.retry,
-      // While another model can answer, it is asked at once.
+      // When another model can answer instead, it is asked at once rather than retrying this one.
       ...(endpoint.alternatives?.length ? { retries: 0 } : {}),
       signal: turn.asking,
       headers: traceHeaders(turn.headers),
@@ -277,7 +277,7 @@ function requestBody(
   // A forced tool choice holds for the first request only, or the turn would never end.
   const isForced = tool_choice !== undefined && tool_choice !== "auto" && tool_choice !== "none";
   const choice = isForced && !isFirst ? undefined : tool_choice;
-  // JSON leaves out undefined members.
+  // Members that are undefined are not sent, because JSON leaves them out.
   return { ...asked, messages, tools, tool_choice: choice, parallel_tool_calls };
 }
 

@@ -135,7 +135,7 @@ export interface ModelUsage {
 
 export const noUsage: ModelUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
 
-/** More tokens than any request has. */
+/** Token counts above this are taken for mistakes of the provider and ignored. */
 const MOST_TOKENS = 1_000_000_000;
 
 /** What can be used of the counts that a provider sent, which may be of any form; undefined when it sent none. */

@@ -125,7 +125,10 @@ export async function askProvider(
 const targets = new Map<string, Target>();
 const MOST_TARGETS = 100;
 
-/** Only what Node needs for a request: it copies all of it several times. */
+/**
+ * The address of a request in the form that Node takes. It has no further members, because Node copies all of them
+ * several times.
+ */
 interface Target {
   readonly protocol: string;
   readonly hostname: RequestOptions["hostname"];

@@ -109,7 +109,7 @@ export class Providers {
     return [...(await Promise.all(named)), ...own.filter(({ id }) => !this.#fallbacks.has(id))];
   }
 
-  /** The same without the names that stand for several models. */
+  /** Lists the models of all providers, without the names in the config that stand for several models. */
   async #listOwn(): Promise<ListedModel[]> {
     const lists = [...this.#all.keys()].map(async (provider) => {
       const models = await this.#modelsOf(provider).catch(() => []);
@@ -282,7 +282,7 @@ async function openConnection(
     new ChatError("provider_missing", `The model provider "${provider}" ${message}`);
   const filled = new Map<string, string>();
   const fill = async (text: string) => {
-    // Most texts have no reference, and every request asks for them.
+    // A shortcut: this runs for every request, and most texts contain no reference.
     if (!text.includes("${")) return text;
     for (const [whole, secret, name = ""] of text.matchAll(reference)) {
       const value = secret === undefined ? environment[name] : await readSecret?.(name);

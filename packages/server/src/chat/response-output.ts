@@ -137,7 +137,8 @@ export class ResponseOutput {
     const { parts, end, calls, hasActed } = completion;
     const isJson = wantsJson(settings);
     if (!isTold) this.addParts(parts, isJson);
-    // Which text is the last was not known before.
+    // With JSON output, only the last text is the answer. Until now it was not known which text is the last, so
+    // none was streamed.
     else if (isJson) this.add("text", textOfParts(parts.slice(parts.findLastIndex(isTool) + 1)));
     if (hasFailed(end) && hasActed && !isJson) {
       this.beginRound();

@@ -139,7 +139,7 @@ export function toProviderRequest(
 /** Responses have the members of a tool beside its type, Chat Completions in a member of the type's name. */
 function toModelTool({ type, name, description, parameters, strict, format }: ResponseTool): ModelTool {
   if (type === "custom") return { type, custom: { name, description, format: toGrammar(format) } };
-  // JSON leaves out undefined members.
+  // Members that are undefined are not sent, because JSON leaves them out.
   return {
     type: "function",
     function: {

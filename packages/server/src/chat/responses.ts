@@ -96,7 +96,7 @@ export class Responses {
       try {
         return await this.#chat.handleStream(session, message, grant);
       } catch (thrown) {
-        // Another request was faster. This one goes on in a copy.
+        // Another request has begun a turn in this session first. This request goes on in a copy of the session.
         if (!(thrown instanceof ChatError) || thrown.code !== "chat_busy") throw thrown;
       }
     }
@@ -179,7 +179,7 @@ export class Responses {
     return wholeOutput(this.read(message), assistantBody(message).settings ?? {}).items;
   }
 
-  /** The message with the parts that were written so far. */
+  /** Reads a message that is still being written again from the store, with the parts that are there by now. */
   async #current(message: ChatMessage): Promise<ChatMessage> {
     if (message.status !== "running") return message;
     const { items } = await this.#chat.listMessages(message.sessionId, { limit: 2 });

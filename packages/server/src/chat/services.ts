@@ -11,7 +11,7 @@ import type { Providers } from "./providers.ts";
 export interface ChatServices {
   readonly registry: ToolRegistry;
   readonly service: CallService;
-  readonly store: Pick<Store, "chat" | "calls" | "tokens" | "follower" | "usage">;
+  readonly store: Pick<Store, "chat" | "calls" | "loopReleases" | "tokens" | "follower" | "usage">;
   readonly approvals: ApprovalInbox;
   readonly providers: Providers;
   readonly config: ChatConfig;

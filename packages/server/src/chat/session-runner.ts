@@ -14,7 +14,7 @@ import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEv
 const LAST_EVENTS = 200;
 /** How many times the end of a turn is written, at most, while the store fails. */
 const ATTEMPTS = 5;
-/** Milliseconds between two of these attempts. */
+/** Milliseconds between two attempts to write the end of a turn. */
 const PAUSE = 1_000;
 
 export interface RunOptions {

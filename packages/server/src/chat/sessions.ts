@@ -98,7 +98,7 @@ export interface AssistantBody {
   readonly end?: TurnEnd;
   /** Set for a response: the request without its input. */
   readonly settings?: ResponseSettings;
-  /** Set for a copy: the digits of the original's id. */
+  /** Set for a message that was copied from another session: the digits of the original's id. */
   readonly origin?: string;
   /** Set for a response that was deleted while later ones build on it. */
   readonly deleted?: true;
@@ -151,7 +151,7 @@ export function toHistory(
       if (items === undefined) return [{ role: "user", content }];
       const before = messages[at - 1];
       const origin = before && originOf(before);
-      // Outputs for calls of the last answer stand beside these calls.
+      // Outputs of the calls in the previous answer are left out: they are added next to those calls.
       const isTold = (item: ResponseItem) => isOutput(item) && handedFrom(item.call_id) === origin;
       return toMessages(origin === undefined ? items : items.filter((item) => !isTold(item)));
     }

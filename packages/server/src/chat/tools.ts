@@ -52,6 +52,8 @@ export interface ToolSelection {
   readonly query?: string;
   /** Names of the tools that an earlier turn of the conversation chose. */
   readonly chosen?: readonly string[] | undefined;
+  /** The conversation, when its model is really offered the tools: the search then counts for what is learned. */
+  readonly sessionID?: string;
 }
 
 type RunContext = Omit<CallRequest, "name" | "input" | "grant" | "allow"> & {
@@ -74,15 +76,20 @@ const MOST_OFFERS = 8;
 /** The owner of the process may use everything. */
 const ownersReach: Reach = { grant: masterGrant };
 
+/** What the tools of a conversation need of the call service. */
+interface ToolsCalls extends Pick<CallService, "run"> {
+  readonly searches?: Pick<CallService["searches"], "noteShown">;
+}
+
 /** Offers the rack's tools to models, and makes the calls that models ask for. */
 export class ToolsService {
   readonly #registry: ToolRegistry;
-  readonly #service: Pick<CallService, "run">;
+  readonly #service: ToolsCalls;
   readonly #known = new WeakMap<ToolInfo, ReturnType<typeof format>>();
-  /** The latest offers of a registry's state, the latest first. */
+  /** For each snapshot of the registry, the tool offers that were made last, the newest first. */
   readonly #offers = new WeakMap<RegistrySnapshot, readonly MadeOffer[]>();
 
-  constructor(registry: ToolRegistry, service: Pick<CallService, "run">) {
+  constructor(registry: ToolRegistry, service: ToolsCalls) {
     this.#registry = registry;
     this.#service = service;
   }
@@ -111,14 +118,23 @@ export class ToolsService {
     if (known === undefined) await this.#registry.prepareSearch();
     const chosen = known
       ? own.filter(({ name }) => known.has(name))
-      : this.#choose(snapshot, own, wish.query ?? "", left);
+      : this.#choose(snapshot, own, wish, reach, left);
     const offer = this.#offer(snapshot, [...chosen, ...meta, ...reader]);
     return { ...offer, chosen: chosen.map(({ name }) => name) };
   }
 
-  /** The estimated tokens of the definition of each tool within reach, the most expensive first. */
-  getCosts(reach: Reach): ToolCost[] {
-    return this.#costsOf(this.#own(reach)).sort((one, other) => other.tokens - one.tokens);
+  /**
+   * The estimated tokens of the definition of each tool within reach but those in `names`, the most expensive first. With
+   * more than `most` of them only their number: estimating tens of thousands would stop everything else.
+   */
+  getOtherCosts(
+    reach: Reach,
+    names: ReadonlySet<string>,
+    most: number,
+  ): { readonly costs: readonly ToolCost[]; readonly unlisted: number } {
+    const others = this.#own(reach).filter(({ name }) => !names.has(name));
+    if (others.length > most) return { costs: [], unlisted: others.length };
+    return { costs: this.#costsOf(others).sort((one, other) => other.tokens - one.tokens), unlisted: 0 };
   }
 
   /** Makes a call through the pipeline. Rejects with `CallRefused` when the call was refused before it began. */
@@ -151,8 +167,9 @@ export class ToolsService {
     const bare = name.replace(/^.*[.:/]/s, "").slice(0, 128);
     const spelled = names.has(bare) ? [bare] : nearestNames(bare, names);
     if (spelled.length > 0) return spelled;
-    const found = this.#registry.search(bare.replaceAll(/[_-]+/g, " "), 50).map((tool) => tool.name);
-    const alike = found.filter((candidate) => names.has(candidate)).slice(0, MOST_NEAREST);
+    const words = bare.replaceAll(/[_-]+/g, " ");
+    const found = this.#registry.search(words, MOST_NEAREST, (tool) => names.has(tool.name));
+    const alike = found.map((tool) => tool.name);
     return alike.length > 0 ? alike : withWordLike(bare, names);
   }
 
@@ -161,12 +178,20 @@ export class ToolsService {
   }
 
   /** Chooses search results first, then all others by name, so that the order is always the same. */
-  #choose(snapshot: RegistrySnapshot, own: readonly ToolInfo[], query: string, budget: number): ToolInfo[] {
+  #choose(
+    snapshot: RegistrySnapshot,
+    own: readonly ToolInfo[],
+    { query = "", sessionID }: ToolSelection,
+    { grant }: Reach,
+    budget: number,
+  ): ToolInfo[] {
     const usable = new Set(own);
+    const found = snapshot.search(query, MOST_FOUND, (tool) => usable.has(tool));
+    if (sessionID !== undefined) this.#service.searches?.noteShown(grant, query, found, sessionID);
     const chosen: ToolInfo[] = [];
     let left = budget;
     let misses = 0;
-    for (const tool of [...snapshot.search(query, MOST_FOUND), ...own.toSorted(byName)]) {
+    for (const tool of [...found, ...own.toSorted(byName)]) {
       if (left < LEAST_TOKENS) break;
       const { tokens } = this.#format(tool);
       if (tokens > left || !usable.delete(tool)) {
@@ -238,7 +263,7 @@ function format(info: ToolInfo) {
 }
 
 const MOST_NEAREST = 3;
-/** No definition takes fewer tokens. */
+/** The smallest number of tokens that any tool definition takes. */
 const LEAST_TOKENS = 20;
 /** After so many tools in a row that do not fit, no further ones are tried: there may be tens of thousands. */
 const MOST_MISSES = 200;

@@ -94,7 +94,7 @@ export type TurnEvent = Readonly<
   | { type: "retry"; attempt: number; waitMs: number; reason: string }
   | { type: "compacted"; ids: readonly string[] }
   | { type: "usage"; round: number; usage: ModelUsage; total: ModelUsage }
-  /** The ids are set for a session's turn. */
+  /** `sessionId` and `messageId` are set when the turn belongs to a stored session. */
   | { type: "end"; end: TurnEnd; sessionId?: string; messageId?: string; usage?: ModelUsage | undefined }
 >;
 
@@ -103,12 +103,12 @@ export interface ModelRequestFacts {
   readonly round: number;
   readonly provider: string;
   readonly model: string;
-  /** How many messages and how many tools it was sent. */
+  /** How many messages and how many tools the model was sent. */
   readonly messages: number;
   readonly tools: number;
-  /** How many old results and images had given way to a line, because the conversation is long. */
+  /** How many old results and images were replaced by a line of text, because the conversation is long. */
   readonly compacted?: number;
-  /** How many images it read a line in place of, because it takes none. */
+  /** How many images were replaced by a line of text, because the model does not accept images. */
   readonly images?: number;
   /** Why the model that should have answered did not, if this one was asked instead. */
   readonly instead?: string;

@@ -112,9 +112,12 @@ export class Cli {
     return this.#styled(style, words, this.surroundings.stderr);
   }
 
-  /** What stands around a styled text is asked for once: asking takes longer than answering a call of a tool. */
+  /**
+   * Adds the escape sequences of a style. They are looked up once for each style, because `styleText` takes longer
+   * than a small tool call.
+   */
   #styled(style: Style, words: string, stream: OutputStream): string {
-    // Text with colours of its own is put together with care.
+    // Text that has colours already goes through Node's `styleText`, which restores the outer style after them.
     if (words.includes("\u001b")) return styleText(style, words, { stream });
     const known = this.#styles.get(stream) ?? new Map<string, readonly [string, string]>();
     this.#styles.set(stream, known);

@@ -167,6 +167,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addHelpText("after", approvalsHelp)
     .action(runs(async () => (await import("./commands/approvals.ts")).approvals));
 
+  command("loops", "show sessions that went in circles, why, and let one go on")
+    .addArgument(oneOf("[action]", "what to do", ["list", "resume"]))
+    .argument("[session]", "the session to let go on")
+    .action(runs(async () => (await import("./commands/loops.ts")).loops));
+
   command("schedules", "show and cancel what is to run later")
     .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
     .argument("[id]", "the schedule")
@@ -194,6 +199,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addArgument(oneOf("[action]", "what to do", ["list", "clear"]))
     .argument("[name]", "clear: the tool, or what list calls it")
     .action(runs(async () => (await import("./commands/data.ts")).data));
+
+  command("searches", "show and delete what search has learned from use, and switch learning on or off")
+    .addArgument(oneOf("[action]", "what to do", ["list", "forget", "clear", "on", "off"]))
+    .argument("[id]", "forget: the search, as list calls it")
+    .action(runs(async () => (await import("./commands/searches.ts")).searches));
 
   command("skills", "show, import and export skills: sets of tools in the database and in folders")
     .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))

@@ -29,7 +29,7 @@ export interface ListedTool {
   readonly dangerous: boolean;
   readonly readOnly: boolean;
   readonly disabled?: boolean | undefined;
-  /** What its definition costs a model's context, estimated. */
+  /** The estimated number of tokens that the tool's definition takes in a model's context. */
   readonly tokens?: number;
 }
 
@@ -138,7 +138,7 @@ export interface CallThere {
   readonly timeout?: number | undefined;
   readonly sessionID?: string | undefined;
   readonly signal: AbortSignal;
-  /** Agree to what is asked about the call. */
+  /** Whether to answer approval questions about the call with yes, without asking the person. */
   readonly yes: boolean;
   /** Told of what the tool logs and reports, and of where a question about the call waits. */
   readonly tell: (text: string) => void;
@@ -149,9 +149,9 @@ interface CallEvent {
   readonly result?: ToolResult;
   readonly trace?: CallTrace;
   readonly error?: { readonly code: string; readonly message: string };
-  /** Of progress. */
+  /** Set for a progress event: what the tool reports. */
   readonly message?: string;
-  /** Of a line of the log. */
+  /** Set for a line that the tool logged. */
   readonly text?: string;
   /** The line says that the call waits for an answer. */
   readonly isWaiting?: boolean;

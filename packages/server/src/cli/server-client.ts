@@ -53,7 +53,7 @@ export class ServerClient {
   /** Returns the body of the answer. Throws `CliError` with the code and message of a refusal. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
     const response = await this.#fetch(path, method, body);
-    // The server's API has this shape.
+    // The cast is safe: the caller names the type that the API documents for this path.
     if (response.ok) return (await jsonOf(response)) as Body;
     throw refusal(response.status, await jsonOf(response));
   }
@@ -90,7 +90,7 @@ export class ServerClient {
       method,
       // The server never redirects.
       redirect: "error",
-      headers: { authorization: `Bearer ${this.#token}`, ...content, ...more },
+      headers: { authorization: `Bearer ${this.#token}`, "user-agent": "toolrack-cli", ...content, ...more },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }).catch((error: Error) => {
       throw gone(this.url, this.#advice, error);

@@ -136,7 +136,7 @@ export class StdioBridge {
     rack.input.on("drain", () => {
       if (!this.#isEnding && !this.#isAttaching) this.#input.resume();
     });
-    // The end of the rack says enough.
+    // Errors of the streams are ignored: `rack.ended` reports what happened.
     for (const stream of [rack.input, rack.output]) stream.on("error", () => {});
     void rack.ended.then((code) => this.#lost(rack, code));
   }
@@ -147,7 +147,10 @@ export class StdioBridge {
     void this.#attachAgain();
   }
 
-  /** Sends a line of the client to the rack, and remembers what matters of it. */
+  /**
+   * Sends a line of the client to the rack. Remembers the requests and settings in it that a next rack must get
+   * again.
+   */
   #pass(line: string | Buffer) {
     let text: string | Buffer | undefined = line;
     if (typeof line === "string") {
@@ -203,7 +206,7 @@ export class StdioBridge {
   #fromRack(line: string) {
     const value = parsed(line);
     if (Array.isArray(value)) {
-      // A batch of answers. Any value may be looked up as a key.
+      // A batch of answers. The cast is safe: `#forget` only looks the id up in a map.
       for (const answer of value) if (isRecord(answer)) this.#forget(answer.id as RpcId);
     }
     const message = readRpc(value);

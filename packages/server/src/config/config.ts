@@ -297,6 +297,15 @@ const keys = {
      */
     approvals: oneOf("client", "stdio", "inbox"),
   }),
+  /** How tools are found. */
+  search: group({
+    /** Whether tools are found by what words mean too, in English and Chinese. Needs `@toolrack/words`. Default true. */
+    meaning: choice,
+    /** Whether a request for several things is also looked for part by part. Default true. */
+    intents: choice,
+    /** Whether searches that were followed by a call are remembered and help later ones. Default true. */
+    learning: choice,
+  }),
   /** Tools that live in the database and in folders with a `SKILL.md`. */
   skills: group({
     /** How models call these tools: by `id` (default), or by `readable` names such as `searxng_search__web_search`. */

@@ -90,7 +90,10 @@ function parseEntry(text: string): Entry {
   return isLocal(name) ? { ports, localHost: name, matches } : { ports, matches };
 }
 
-/** Nobody can register a name without a dot or with one of these endings. */
+/**
+ * Endings of host names that nobody can register, so they always mean machines nearby. The same is true of names
+ * without a dot.
+ */
 const localEndings = /\.(localhost|local|internal|lan|home\.arpa|test)$/;
 
 function isLocal(name: string): boolean {

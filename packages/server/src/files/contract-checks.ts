@@ -43,7 +43,7 @@ function isJsonSchema(schema: Readonly<Record<string, unknown>>): boolean {
 function schemaWarnings(schema: Readonly<Record<string, unknown>>): string[] {
   const warnings: string[] = [];
   const { type } = schema;
-  // Then both may be declared elsewhere.
+  // In a composed schema, `type` and `properties` may be declared in one of the parts.
   const isComposed = ["$ref", "allOf", "anyOf", "oneOf"].some((keyword) => keyword in schema);
   if (type === undefined && !isComposed)
     warnings.push('Its schema has no type. Write type: "object" beside properties.');

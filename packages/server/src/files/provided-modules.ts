@@ -20,7 +20,7 @@ const zodEntries = ["zod", "zod/v3", "zod/v4", "zod/v4/core", "zod/v4/mini", "zo
 export const providedModules: readonly VirtualModule[] = [
   { id: "core", pattern: /^@toolrack\/core$/ },
   { id: "toolrack", pattern: /^toolrack$/ },
-  // Only where the file's own project has none.
+  // Toolrack's copy of Zod is used only when the file's own project has no Zod.
   ...zodEntries.map((id) => ({ id, pattern: new RegExp(`^${id}$`) })),
   { id: "plugin", pattern: /^@opencode-ai\/plugin(?:\/tool)?$/ },
   // Replaces the project's own handler, so that calls always go through the rack.

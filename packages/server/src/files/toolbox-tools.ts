@@ -9,8 +9,7 @@ export function buildReloadTool(reload: (options: LoadOptions) => Promise<LoadRe
     name: "buildReload_tool",
     description:
       "Compiles and reloads the tool files of the workspace, and says what was compiled, loaded, removed and " +
-      "refused. Call it after a tool file was added or changed; when it succeeds the tool can be called at once. " +
-      "编译并重新加载工作区的所有工具文件，并报告结果。",
+      "refused. Call it after a tool file was added or changed; when it succeeds the tool can be called at once.",
     parameters: {
       type: "object",
       properties: {
@@ -57,7 +56,7 @@ export function logTool(log: CallLog, book: Pick<CallBook, "firstCallerOf" | "is
     name: "log_tool",
     description:
       "Looks up recorded tool calls in the log by tool, status, duration and time, a page at a time. " +
-      "Only an admin sees the calls of others. 查询工具调用日志。",
+      "Only an admin sees the calls of others.",
     parameters: {
       type: "object",
       properties: {

@@ -100,7 +100,7 @@ export class ProcessGroup {
     this.release();
   }
 
-  /** The end of the server no longer ends this group. */
+  /** Forgets the group, so that it may go on running when the server ends. */
   release(): void {
     running.delete(this.id);
   }

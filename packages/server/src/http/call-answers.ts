@@ -49,9 +49,10 @@ export async function serveCall(
 
 /** By what a caller makes a call over HTTP: the console, or the program that it names itself. */
 export function viaOf(headers: IncomingMessage["headers"]): string {
-  // Only a browser sends this, and it is the server's own page that asks.
+  // Browsers send this header, and `same-origin` means that a page of this server made the request.
   if (headers["sec-fetch-site"] === "same-origin") return "console";
-  return /^\S{1,60}/.exec(headers["user-agent"] ?? "")?.[0] ?? "http";
+  const program = /^\S{1,60}/.exec(headers["user-agent"] ?? "")?.[0] ?? "http";
+  return program === "toolrack-cli" ? "cli" : program;
 }
 
 /** How many unread bytes may wait for a slow caller. Beyond that, states, progress and log are left out. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { ToolSwitches } from "../access/index.ts";
 import type { ApprovalInbox, CallService } from "../calls/index.ts";
@@ -165,6 +166,7 @@ function publishMcpServers(feed: EventFeed, servers: McpServers): () => void {
       }),
     (payload) => feed.publish("mcp.server", payload, "admins"),
     (key) => feed.publish("mcp.server", { key, state: "removed" }, "admins"),
+    Object.is,
     new Map(),
   );
   return () => {
@@ -185,60 +187,71 @@ export function publishLibrary(
   skills: SkillLibrary,
   switches: ToolSwitches,
 ): (() => void)[] {
-  const publish = (kind: string, readItems: () => readonly Seen[]) =>
+  const publish = <State>(kind: string, readItems: ReadItems<State>, isSame: IsSame<State>) =>
     publishChanges(
       readItems,
       (payload) => feed.publish(`${kind}.changed`, payload, "admins"),
       (id) => feed.publish(`${kind}.removed`, { id }, "admins"),
+      isSame,
     );
-  // A skill that has not changed is the same object as before, and there may be thousands.
-  const seen = new WeakMap<object, Seen>();
   const skillsNow = () =>
     skills.list().map((skill) => {
-      const { id, name, enabled, trusted, owner, tools, updatedAt, revision } = skill;
-      const payload = { id, name, enabled, trusted, owner, toolCount: tools.length };
-      const now = seen.get(skill) ?? {
+      const { id, name, enabled, trusted, owner, tools } = skill;
+      return {
         key: id,
-        payload,
-        state: JSON.stringify([payload, updatedAt, revision, tools]),
+        payload: { id, name, enabled, trusted, owner, toolCount: tools.length },
+        state: skill,
       };
-      seen.set(skill, now);
-      return now;
     });
   const expertsNow = () =>
     skills.experts.list().map(({ id, name, updatedAt, version }) => {
       return { key: id, payload: { id, name }, state: JSON.stringify([id, name, updatedAt, version]) };
     });
   return [
-    skills.subscribe(publish("skill", skillsNow)),
-    skills.experts.subscribe(publish("expert", expertsNow)),
+    skills.subscribe(publish("skill", skillsNow, isSameSkill)),
+    skills.experts.subscribe(publish("expert", expertsNow, Object.is)),
     switches.subscribe(({ toolName, enabled, by, at }) =>
       feed.publish("tool.switched", { toolName, enabled, by, at }, "admins"),
     ),
   ];
 }
 
-interface Seen {
+interface Seen<State> {
   readonly key: string;
   readonly payload: object;
-  /** A text that changes whenever anything about the item changes. */
-  readonly state: string;
+  /** What tells two versions of the item apart. */
+  readonly state: State;
+}
+
+type ReadItems<State> = () => readonly Seen<State>[];
+type IsSame<State> = (one: State, other: State) => boolean;
+type Skill = ReturnType<SkillLibrary["list"]>[number];
+
+/** What has not changed is mostly the same object as before, and there may be thousands of skills and of their tools. */
+function isSameSkill(one: Skill, other: Skill): boolean {
+  if (one === other) return true;
+  const { tools, ...head } = one;
+  const { tools: others, ...otherHead } = other;
+  if (tools.length !== others.length || !isDeepStrictEqual(head, otherHead)) return false;
+  return tools.every((tool, at) => tool === others[at] || isDeepStrictEqual(tool, others[at]));
 }
 
 /**
  * Returns a function that publishes the items that changed or disappeared since its last call. Items that
  * exist already count as published unless `known` is given, because new readers read the list anyway.
  */
-function publishChanges(
-  readItems: () => readonly Seen[],
+function publishChanges<State>(
+  readItems: ReadItems<State>,
   changed: (payload: object) => void,
   removed: (key: string) => void,
-  known: Map<string, string> = new Map(readItems().map(({ key, state }) => [key, state])),
+  isSame: IsSame<State>,
+  known = new Map(readItems().map(({ key, state }) => [key, state])),
 ): () => void {
   return () => {
     const gone = new Set(known.keys());
     for (const { key, payload, state } of readItems()) {
-      if (known.get(key) !== state) changed(payload);
+      const before = known.get(key);
+      if (before === undefined || !isSame(before, state)) changed(payload);
       known.set(key, state);
       gone.delete(key);
     }
@@ -262,7 +275,10 @@ const LONGEST_RELOAD_LIST = 200;
 export class ReloadLog {
   readonly #reloads: Reload[] = [];
 
-  /** `first`: the load when the workspace was opened, before anybody could subscribe. */
+  /**
+   * `first`: the report of the load at the opening of the workspace. It happened before anybody could subscribe to
+   * loads.
+   */
   constructor(first: LoadReport) {
     this.#add(first);
   }

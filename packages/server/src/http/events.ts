@@ -42,9 +42,12 @@ const LONGEST_TIMER = 2 ** 31 - 2;
 const BATCH = 256;
 /** How many readers are told before other work gets its turn. */
 const SLICE = 256;
-/** After telling all readers, the feed rests this many times as long: so it takes at most a twentieth of the loop. */
+/**
+ * After sending events to all readers, the feed pauses for this many times the time it took. So it uses at most a
+ * twentieth of the event loop.
+ */
 const REST = 19;
-/** The longest rest, in milliseconds. */
+/** The longest such pause, in milliseconds. */
 const LONGEST_REST = 250;
 const alive = toChunk(Buffer.from(": alive\n\n"));
 /** Milliseconds after which a client that has closed its side is asked a second time whether it still reads. */
@@ -72,7 +75,7 @@ export class EventFeed {
   #first: number | undefined;
   /** Whether events wait for the rest to end, or readers are being told of them. */
   #scheduled = false;
-  /** When the feed may tell its readers again, on the `performance` clock. */
+  /** When the pause ends and events may be sent again, on the `performance` clock. */
   #restsUntil = 0;
   #rest: NodeJS.Timeout | undefined;
   /** The number of the first event that readers have not been told of. */
@@ -93,14 +96,14 @@ export class EventFeed {
     return this.#readers.size;
   }
 
-  /** Do not change `data` afterwards: it is encoded later. */
+  /** Publishes an event. The caller must not change `data` afterwards, because it is encoded later. */
   publish(type: string, data: unknown, audience: Audience): void {
     const number = this.#next++;
     if (this.#first === undefined) return;
     this.#ring[number % this.#options.size] = { number, type, data, audience, bytes: undefined };
     if (this.#readers.size === 0) return;
     if (!this.#scheduled) this.#schedule();
-    // The ring must not drop events while the feed rests.
+    // A quarter of the ring is waiting: the pause ends early, so that no event is overwritten before it was sent.
     else if (this.#rest !== undefined && number - this.#untold > this.#options.size / 4) {
       clearTimeout(this.#rest);
       this.#rest = undefined;
@@ -162,7 +165,10 @@ export class EventFeed {
     return Math.max(this.#first ?? this.#next, this.#next - this.#options.size);
   }
 
-  /** The number of the event after the one with this id; undefined when later events are no longer kept. */
+  /**
+   * The number of the next event after the one with this id. Undefined when that event is no longer kept, or the id
+   * is from another run of the server.
+   */
   #numberAfter(id: string): number | undefined {
     const [epoch, digits] = id.split("-");
     if (epoch !== this.#epoch || digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined;

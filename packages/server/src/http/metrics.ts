@@ -83,7 +83,7 @@ export class Metrics {
       this.#tools.set(tool, counts);
     }
     if (code === "cancelled") {
-      // Its duration says when its caller gave up, not how long the tool takes.
+      // A cancelled call is left out of the durations: its duration only says when the caller gave up.
       counts.cancelled++;
       return;
     }

@@ -235,7 +235,10 @@ function findBranch(
   return below;
 }
 
-/** The last branch on the way to a path that leads nowhere. */
+/**
+ * For a path without a route: the last branch on the way that exists. The routes below it decide who may learn that
+ * nothing is there.
+ */
 function nearestBranch(branch: Branch, segments: readonly string[]): Branch {
   const [segment = "", ...others] = segments;
   const next = branch.fixed.get(decoded(segment)) ?? branch.any;

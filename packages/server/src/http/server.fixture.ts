@@ -72,8 +72,11 @@ export class TestServer {
     const store = wrapStore(await openStore({ directory: join(workspace.directory, ".toolrack") }));
     const say = (...values: unknown[]) => void workspace.messages.push(values.join(" "));
     const logger = { debug: say, info: say, warn: say, error: say };
-    const approvals = await ApprovalInbox.open({ store, logger });
+    let opened: App | undefined;
+    const viaOf = (callId: string) => opened?.book.get(callId)?.via;
+    const approvals = await ApprovalInbox.open({ store, logger, viaOf });
     const app = await workspace.open({ store, ...(inbox ? { approval: approvals.policy } : {}), ...open });
+    opened = app;
     for (const tool of tools) app.registry.register(tool);
     const { chat, ...prepared } = (await prepare?.(app, store)) ?? { chat: undefined };
     const starting = startServer({

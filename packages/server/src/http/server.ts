@@ -9,7 +9,14 @@ import {
   ToolSwitches,
   type ToolValues,
 } from "../access/index.ts";
-import { ApprovalInbox, type Calls, openCalls, openSchedules, type Schedules } from "../calls/index.ts";
+import {
+  ApprovalInbox,
+  type Calls,
+  Loops,
+  openCalls,
+  openSchedules,
+  type Schedules,
+} from "../calls/index.ts";
 import { joinProtocol, serverProof } from "../helpers/server-address.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Store } from "../store/index.ts";
@@ -95,7 +102,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const token = await ensureMasterToken(app.workspace.directory);
   const settings: HttpSettings = { ...defaultHttpSettings, ...withoutUndefined(given) };
   const { maxCallsPerTool, feedSize, heartbeat } = settings;
-  const calls = openedCalls ?? openCalls({ book: app.book, store, logger, maxCallsPerTool });
+  const calls =
+    openedCalls ??
+    openCalls({ book: app.book, store, logger, maxCallsPerTool, learning: app.config.search?.learning });
   const { service, recorder } = calls;
   const schedules = openedSchedules ?? openSchedules({ store, service, book: app.book, logger });
   const feed = new EventFeed({ size: feedSize, heartbeat });
@@ -113,6 +122,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   // caused them.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), ...publishLibrary(feed, skills, switches));
+  const loops = new Loops({ registry, store, logger });
+  unsubscribe.push(() => void loops.close());
   const authenticator = new Authenticator(token, store.tokens);
   const guard = new RequestGuard({ ...settings, authenticator });
   const services: HttpServices = {
@@ -122,6 +133,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       approvals,
       schedules,
       switches,
+      loops,
       values,
       reloads,
       clients,

@@ -6,6 +6,7 @@ import type {
   CallLog,
   CallRecorder,
   CallService,
+  Loops,
   Offerings,
   Schedules,
 } from "../calls/index.ts";
@@ -42,6 +43,7 @@ export interface HttpServices extends ServedApp {
   readonly approvals: ApprovalInbox;
   readonly schedules: Schedules;
   readonly switches: ToolSwitches;
+  readonly loops: Loops;
   /** Settings and secrets. */
   readonly values: ToolValues;
   readonly reloads: ReloadLog;
@@ -51,7 +53,7 @@ export interface HttpServices extends ServedApp {
   readonly program: readonly string[] | undefined;
   /** Undefined when there are no upstream MCP servers. */
   readonly mcpServers: McpServers | undefined;
-  /** Tells the extensions that the rights of tokens changed. */
+  /** Tells the other surfaces of this HTTP server, such as chat, that the rights of a token changed. */
   readonly grantsChanged: () => Promise<void>;
   readonly authenticator: Authenticator;
   readonly service: CallService;

@@ -74,7 +74,9 @@ export class ToolLists {
     const { q, words, category, tag, dangerous, source, group } = filter;
     const isPart = q !== undefined && filter.status !== undefined;
     const expert = reach.expert && [reach.expert.id, reach.expert.version];
-    const key = JSON.stringify([expert, q, words, category, tag, dangerous, source, group, isPart]);
+    // What was learned since may change what a search finds.
+    const learned = q === undefined ? 0 : this.#registry.searchVersion;
+    const key = JSON.stringify([expert, learned, q, words, category, tag, dangerous, source, group, isPart]);
     const known = lists.get(key);
     if (known?.snapshot === snapshot) return known.list;
     const list = this.#make(snapshot, reach, filter);
@@ -116,9 +118,12 @@ export class ToolLists {
     if (q !== undefined) await this.#registry.prepareSearch();
     const isAdmins = reach.grant.admin && reach.allow === undefined;
     const isAll = isAdmins && Object.values(others).every((one) => one === undefined || one === "");
-    const most = isAll ? MOST_FOUND : Number.POSITIVE_INFINITY;
-    const found = q === undefined ? snapshot.sorted() : snapshot.search(q, most);
-    const all = found.filter(({ name }) => !isHelperTool(name));
+    const isListed = ({ name }: ToolInfo) => !isHelperTool(name);
+    const isSeen = (tool: ToolInfo) => isListed(tool) && isWithin(tool, reach);
+    const all =
+      q === undefined
+        ? snapshot.sorted().filter(isListed)
+        : snapshot.search(q, isAll ? MOST_FOUND : Number.POSITIVE_INFINITY, isAdmins ? isListed : isSeen);
     if (isAll || (isAdmins && q === undefined && isOnlyStatus(others))) return { version, tools: all };
     const words = others.words?.toLowerCase().split(/\s+/).filter(Boolean) ?? [];
     const tools: ToolInfo[] = [];
@@ -129,7 +134,10 @@ export class ToolLists {
   }
 }
 
-/** The status is looked at by who asked for the list. */
+/**
+ * Whether the filter asks for nothing but a status. The status is not filtered here: whoever asked for the list
+ * does it.
+ */
 function isOnlyStatus({ status: _, ...others }: ToolFilter): boolean {
   return Object.values(others).every((one) => one === undefined || one === "");
 }

@@ -39,7 +39,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
 import { openSkills, skillFoldersOf } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
-import { loadBuiltins, openParts, providerKeys } from "./workspace-parts.ts";
+import { loadBuiltins, openParts, openWords, providerKeys } from "./workspace-parts.ts";
 
 export interface OpenOptions {
   readonly approval?: ApprovalPolicy;
@@ -185,7 +185,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     );
   };
 
-  // Until the values are open, any tool may have some.
+  // As long as the settings and secrets have not been read, any tool may have some if there is a store.
   const environment = { tools: { has: (_: string) => parts.hasStore() }, of: environmentOf };
   const follow = () => {
     if (values === undefined) return;
@@ -203,13 +203,17 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets: ready,
     environment,
     approval: options.approval,
+    search: {
+      intents: config.search?.intents,
+      words: config.search?.meaning === false ? undefined : () => openWords(logger),
+    },
     mock: options.recording?.mock,
   });
   for (const tool of options.recording?.tools ?? []) registry.register(tool);
   if (isCheck) refuseCalls(registry, logger);
   const book = new CallBook(registry, root);
   const log = new CallLog({ ...config.log, file: logFileOf(root, config) });
-  if (options.log !== false) registry.subscribe(log.listen, ["record"]);
+  if (options.log !== false) book.follow(log);
 
   const surroundings: InternalSurroundings = {
     ...config.context,

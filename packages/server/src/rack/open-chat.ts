@@ -37,7 +37,7 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
     retry,
   });
   if (providers.isConfigured) {
-    const missing = registry.get(searchToolName) === undefined ? metaTools() : [];
+    const missing = registry.get(searchToolName) === undefined ? metaTools(calls.service.searches) : [];
     registry.apply({ put: [readResultTool(store.calls), ...missing] });
   }
   await chat.recover();

@@ -93,6 +93,7 @@ export async function openRack(
     secrets: () => [token, ...secrets.values()],
     registry: () => rack?.app.registry,
     originOf: (callId) => rack?.app.book.firstCallerOf(callId),
+    viaOf: (callId) => rack?.app.book.get(callId)?.via,
     formerNameOf: (toolName) => rack?.mcpServers?.formerNameOf(toolName),
     resume: async (call) => rack?.calls && resumeCall(call, rack.calls.service, store),
     timeout: () => rack?.app.config.approvals?.timeout,
@@ -126,7 +127,13 @@ export async function openRack(
 
   const { registry, config, skills, offerings } = app;
   const { maxCallsPerTool } = config.server ?? {};
-  const calls = openCalls({ book: app.book, store, logger, maxCallsPerTool });
+  const calls = openCalls({
+    book: app.book,
+    store,
+    logger,
+    maxCallsPerTool,
+    learning: config.search?.learning,
+  });
   rack.calls = calls;
   const mcp = createMcpSurface({
     registry,

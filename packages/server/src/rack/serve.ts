@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { ToolSwitches } from "../access/index.ts";
-import { importTasks, openSchedules, SCHEDULE_TOOL } from "../calls/index.ts";
+import { importTasks, Loops, openSchedules, SCHEDULE_TOOL } from "../calls/index.ts";
 import { type Config, retentionOf } from "../config/index.ts";
 import type { LoadReport } from "../files/index.ts";
 import { reasonOf } from "../helpers/index.ts";
@@ -198,6 +198,8 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
     opened.defer(startWatchdog({ registry, logFile: app.log.file, endsWithParent: true }));
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
+  const loops = new Loops({ registry, store, logger });
+  opened.defer(() => loops.close());
   opened.defer(() => calls.close(DRAIN));
   // The inbox is stopped before `calls.close` waits for calls to end: a call that waits for a person would
   // hold it up in vain.

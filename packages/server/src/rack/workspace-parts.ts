@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import type { Logger, ToolInfo } from "@toolrack/core";
+import type { Logger, ToolInfo, WordVectors } from "@toolrack/core";
 import type { ToolValues } from "../access/index.ts";
 import type { InternalTool } from "../calls/index.ts";
 import type { Config } from "../config/index.ts";
@@ -163,6 +163,19 @@ function withAdminFlag(tool: InternalTool, isAdmin: (callId: string) => boolean)
       return tool.handler(args, Object.assign(Object.create(ctx), { workspace }));
     },
   };
+}
+
+/** The vectors by which search knows what words mean. Undefined, and said in the log, where they cannot be had. */
+export async function openWords(logger: Logger): Promise<WordVectors | undefined> {
+  try {
+    return await (await import("@toolrack/words")).openWords();
+  } catch (error) {
+    const isMissing = error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND";
+    if (isMissing) logger.debug("Tools are found by their words alone: @toolrack/words is not installed.");
+    else
+      logger.warn(`Tools are found by their words alone: ${error instanceof Error ? error.message : error}`);
+    return undefined;
+  }
 }
 
 /**

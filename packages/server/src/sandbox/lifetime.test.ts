@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { cpuSecondsOf } from "./confinement/process-usage.ts";
+import { cpuSecondsOf } from "./confinement/process-tree.ts";
 import { SandboxHarness, toolOf } from "./sandbox-harness.fixture.ts";
 import { levelsToTest } from "./test-levels.fixture.ts";
 

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { timerMs, withDefaultLimits } from "../config/index.ts";
 import { defined, unlessAborted } from "../helpers/index.ts";
 import type { Confinement } from "./confinement/confinement.ts";
-import { killTree, Usage, whenClosed } from "./confinement/process-usage.ts";
+import { killTree, Usage, whenClosed } from "./confinement/process-tree.ts";
 import { type EgressProxies, type EnterOptions, enterSandbox } from "./egress.ts";
 import { type ProgramResult, type ProgramSpec, SandboxError } from "./sandbox-types.ts";
 

@@ -70,7 +70,7 @@ function startWorker(
     if (!chunk.includes("\n")) return;
     const lines = incoming.split("\n");
     incoming = lines.pop() ?? "";
-    // The host wrote these lines.
+    // The cast is safe: only the host writes to this channel.
     for (const line of lines) take(JSON.parse(line) as HostMessage);
   }
 

@@ -3,7 +3,7 @@ import { basename } from "node:path";
 import { defaultLimits, type WorkerLimits } from "../config/index.ts";
 import { asRecord, defined, reasonOf } from "../helpers/index.ts";
 import type { Launched } from "./confinement/confinement.ts";
-import { killTree, Usage, whenClosed } from "./confinement/process-usage.ts";
+import { killTree, Usage, whenClosed } from "./confinement/process-tree.ts";
 import { describeThrown, RemoteError } from "./remote-error.ts";
 import { type Invocation, type LogLine, nesting, SandboxError, type WorkerSpec } from "./sandbox-types.ts";
 import { floodExitCode } from "./worker-bootstrap.ts";

@@ -12,9 +12,9 @@ import {
   writeSkillFiles,
   writeSkillText,
 } from "./folder.ts";
+import { writeToolsFile } from "./folder-tools.ts";
 import { type LoadedSkill, shortHash, slugOf } from "./skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";
-import { writeToolsFile } from "./tools-file.ts";
 
 interface Exported {
   /** The absolute paths of the written folders, in the order of the skills. */

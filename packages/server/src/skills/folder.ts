@@ -7,9 +7,9 @@ import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { NewSkill, NewSkillTool, SkillFile } from "../store/index.ts";
+import { discoverTools, moduleProblem, readToolsFile } from "./folder-tools.ts";
 import { isSafePath, shortHash } from "./skill.ts";
 import type { InstallPackages } from "./skill-packages.ts";
-import { discoverTools, moduleProblem, readToolsFile } from "./tools-file.ts";
 
 /** The content of a folder with a `SKILL.md`. */
 export interface SkillFolder {
@@ -338,7 +338,7 @@ async function rewriteYaml(source: string, wanted: YamlMap): Promise<string> {
     JSON.stringify(parseDocument(source).toJS({ maxAliasCount: MOST_ALIASES })),
   );
   if (!isRecord(known)) throw new Error("The YAML is no map.");
-  // With this schema every scalar keeps its original text.
+  // YAML's `failsafe` schema keeps the original text of every value, such as `1.0` or `yes`.
   const document = parseDocument(source, { schema: "failsafe" });
   const toNode = (value: unknown) =>
     parseDocument(stringify(value, { lineWidth: 0 }), { schema: "failsafe" }).contents;

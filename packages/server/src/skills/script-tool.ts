@@ -239,7 +239,8 @@ function lastJson(stdout: string): { value: unknown } | undefined {
   const lines = stdout.trimEnd().split("\n");
   for (let end = lines.length; end > 0 && end > lines.length - SEARCHED_LINES; end--) {
     if (!/[}\]"\w]\s*$/.test(lines[end - 1]!)) continue;
-    // A bare number or word counts only when nothing follows it.
+    // A bare number or word counts as the result only on the last line. Above it, only an object, a list or a text
+    // does.
     const start = end === lines.length ? /^\s*(?:[[{"]|-?\d|true|false|null)/ : /^\s*[[{"]/;
     const one = start.test(lines[end - 1]!) ? parseJson(lines[end - 1]!) : undefined;
     if (one !== undefined) return one;

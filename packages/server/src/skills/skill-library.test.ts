@@ -148,3 +148,51 @@ it("holds a folder of scripts to the workspace", async () => {
     expect(fixture.library.failureOf(skill.tools[0]!.id)).toContain("needs a command");
   }
 });
+
+it("changes one tool of a skill and leaves its others alone, but for those that stand for it", async () => {
+  await using fixture = await TestLibrary.open();
+  const { library, registry } = fixture;
+  const shape = (name: string) =>
+    JSON.stringify({ type: "object", properties: { [name]: { type: "string" } } });
+  const others = Array.from({ length: 40 }, (_, n) => ({ ...tool, id: `other${n}`, name: `other${n}` }));
+  const target = { ...tool, id: "target", name: "target", usage: shape("before") };
+  const builtin = { id: "alias", name: "alias", type: "builtin" as const, command: "target" };
+  await library.add({ skill: { id: "s", name: "S" }, tools: [target, ...others], files: [] });
+  await library.add({ skill: { id: "b", name: "B" }, tools: [builtin], files: [] });
+  const infos = () => others.map(({ id }) => registry.get(id));
+  const before = infos();
+  const added = await library.addTool("s", { ...tool, id: "added", name: "added" });
+  await library.updateTool("s", "target", { usage: shape("after") });
+  expect(Object.keys(registry.get("alias")?.parameters.properties ?? {})).toEqual(["after"]);
+  expect(library.require("s").tools.map(({ name }) => name)).toEqual([
+    "target",
+    ...others.map(({ name }) => name),
+    "added",
+  ]);
+  // All rows are read anew.
+  await library.reload();
+  await library.updateTool("s", "other7", { description: "changed" });
+  await library.removeTool("s", added.id);
+  expect(library.require("s").tools.map(({ name }) => name)).toEqual([
+    "target",
+    ...others.map(({ name }) => name),
+  ]);
+  expect([registry.get("added"), registry.get("other7")?.description]).toEqual([undefined, "changed"]);
+  const changed = () => infos().flatMap((info, at) => (info === before[at] ? [] : [others[at]?.id]));
+  expect(changed()).toEqual(["other7"]);
+  // What was put there one by one is what the tables say.
+  await library.reload();
+  expect(changed()).toEqual(["other7"]);
+});
+
+it("puts a tool that was switched off or renamed back under its new name", async () => {
+  await using fixture = await TestLibrary.open({ names: "readable" });
+  const { library, registry } = fixture;
+  await library.add({ skill: { id: "s", name: "S" }, tools: [{ ...tool, id: "a" }], files: [] });
+  await library.addTool("s", { ...tool, id: "bad", name: "bad", usage: "" });
+  await library.updateTool("s", "a", { enabled: false });
+  expect(registry.get("a")?.disabled).toBe(true);
+  await library.updateTool("s", "a", { enabled: true, name: "renamed" });
+  expect(registry.get("a")).toMatchObject({ name: "s__renamed", disabled: false });
+  expect(registry.get("s__t")).toBeUndefined();
+});

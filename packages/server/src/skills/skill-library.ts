@@ -116,7 +116,9 @@ export class SkillLibrary {
 
   /** Finds a tool of the skill by its id or name. Throws `SkillMissingError`. */
   requireTool(skill: LoadedSkill, idOrName: string): StoredSkillTool {
-    const found = skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
+    const found =
+      this.#source.toolOf(skill, idOrName) ??
+      skill.tools.find(({ id, name }) => id === idOrName || name === idOrName);
     if (found === undefined) throw missingTool(skill, idOrName);
     return found;
   }
@@ -259,7 +261,7 @@ export class SkillLibrary {
       const skill = this.#editable(skillId);
       const old = this.requireTool(skill, toolId);
       const entries = Object.entries({ ...old, ...changes }).filter(([, value]) => value !== null);
-      // Without its null values, a changed tool has this type.
+      // The cast is safe: null means that a field is removed, and without nulls the merged tool has this type.
       await this.#check(skill, Object.fromEntries(entries) as unknown as NewSkillTool);
       const updated = await skills.updateTool(old.id, changes, version);
       if (updated === undefined) throw missingTool(skill, toolId);
@@ -311,13 +313,19 @@ export class SkillLibrary {
     }
   }
 
-  /** Brings a change of the tools of one stored skill onto the rack, without a look at all others. */
-  async #reloadTools(skillId: string): Promise<void> {
+  /** Brings a change of one tool of a stored skill onto the rack, without a look at all others. */
+  async #reloadTool({ id, skillId }: StoredSkillTool): Promise<void> {
     const { store } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
+    const before = this.find(skillId);
     // Another process has changed skills too.
-    if (version !== this.#version + 1) return this.#reload({ isOwnChange: true });
-    this.#source.replaceAll(await this.#reader.readAgain(skillId, this.#source.skills));
+    const isAlone = version === this.#version + 1 && before?.id === skillId;
+    const old = before && this.#source.toolOf(before, id);
+    // A tool that is not on the rack could not be put there.
+    const isKnown = old !== undefined || this.failureOf(id) === undefined;
+    const read = isAlone && isKnown ? await this.#reader.readAgain(before, id, old) : undefined;
+    if (read === undefined) return this.#reload({ isOwnChange: true });
+    this.#source.replaceTool(read.skill, id, read.tool);
     // Taken again at the next look: it is a hash of the rows of all skills.
     this.#fingerprint = undefined;
     this.#version = version;
@@ -383,7 +391,7 @@ export class SkillLibrary {
   #changeTool(write: (skills: SkillStore) => Promise<StoredSkillTool>): Promise<StoredSkillTool> {
     return this.#inTurn(async () => {
       const written = await namingField(write(this.#store().skills));
-      await this.#reloadTools(written.skillId);
+      await this.#reloadTool(written);
       return written;
     });
   }

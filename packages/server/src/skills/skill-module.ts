@@ -8,7 +8,7 @@ import { packageHint } from "./skill-packages.ts";
 
 /** What a skill's module is asked for. */
 export type ModuleRequest =
-  /** Only to be read, without any of it being run. */
+  /** Checks that the module can be parsed, without running it. */
   | { readonly method: "parse" }
   | { readonly method: "getTools" }
   | {

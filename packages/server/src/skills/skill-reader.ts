@@ -101,14 +101,30 @@ export class SkillReader {
     return { skills: await Promise.all(all), failed };
   }
 
-  /** The same skills, with the stored skill `id` read again. For a change of its tools: thousands of others stay. */
-  async readAgain(id: string, skills: readonly LoadedSkill[]): Promise<LoadedSkill[]> {
+  /**
+   * The stored skill with one of its tools read again, which may be new or gone; there may be thousands of others.
+   * `before`: the tool as the skill has it.
+   */
+  async readAgain(
+    skill: LoadedSkill,
+    toolId: string,
+    before: StoredSkillTool | undefined,
+  ): Promise<{ readonly skill: LoadedSkill; readonly tool: StoredSkillTool | undefined } | undefined> {
     const { store, unapproved } = this.#places;
-    const row = await store?.get(id);
-    if (row === undefined) return skills.filter((skill) => skill.id !== id);
-    const loaded = await this.#readRows(row, (await store?.listTools(id)) ?? []);
-    const trusted = await withTrust(loaded, await unapproved?.skills());
-    return skills.map((skill) => (skill.id === id ? trusted : skill));
+    const row = await store?.get(skill.id);
+    if (row === undefined) return undefined;
+    const tool = await store?.getTool(toolId);
+    const tools = skill.tools.slice();
+    const fresh = tool === undefined ? [] : [tool];
+    // A new tool is the last.
+    if (before === undefined) tools.push(...fresh);
+    else tools.splice(tools.indexOf(before), 1, ...fresh);
+    this.#stored.delete(skill.id);
+    // Without scripts, before and after the change, the skill has no folder.
+    const mayHaveScripts =
+      skill.directory !== undefined || skill.warnings.length > 0 || tool?.type === "script";
+    const loaded = await this.readStored(row, mayHaveScripts ? tools : []);
+    return { skill: await withTrust({ ...loaded, tools }, await unapproved?.skills()), tool };
   }
 
   /** Makes the next `readAll` read all skills of the database again, with their files. */

@@ -1,10 +1,13 @@
 import type { ToolInfo } from "@toolrack/core";
 import { reasonOf } from "../helpers/index.ts";
+import type { StoredSkillTool } from "../store/index.ts";
 import type { SkillSurroundings } from "./checked-tool.ts";
 import { type LoadedSkill, namePrefixes, shortHash, type ToolNames } from "./skill.ts";
 import { adaptSkillTool } from "./tool.ts";
 
 interface PlacedTool {
+  /** The row as it was last read. */
+  tool: StoredSkillTool;
   /** The hash of all data that the tool was made from. */
   readonly hash: string;
   readonly name: string;
@@ -14,9 +17,21 @@ interface PlacedTool {
 
 interface PlacedSkill {
   readonly skill: LoadedSkill;
+  /** The skill without its tools, for what a tool keeps of it: every version of the skill has a list of all tools. */
+  readonly head: LoadedSkill;
   readonly prefix: string;
+  /** The hash of what the skill's tools have in common. */
+  readonly headHash: string;
   /** By their ids. */
   readonly tools: Map<string, PlacedTool>;
+  /** Tools that stand for another one, which may change. */
+  readonly builtins: readonly StoredSkillTool[];
+}
+
+/** A tool that is to be put on the rack. */
+interface Candidate {
+  readonly tool: StoredSkillTool;
+  readonly place: PlacedSkill;
 }
 
 /** Puts the tools of skills on the rack, each change in one step. A wrong tool does not affect the others. */
@@ -26,8 +41,8 @@ export class SkillSource {
   /** The current skills, in the order in which `replaceAll` received them. */
   skills: readonly LoadedSkill[] = [];
   /** The tools on the rack, by the ids of their skills. */
-  #placed: ReadonlyMap<string, PlacedSkill> = new Map();
-  #failures: ReadonlyMap<string, string> = new Map();
+  #placed = new Map<string, PlacedSkill>();
+  #failures = new Map<string, string>();
 
   constructor(surroundings: SkillSurroundings, names: ToolNames) {
     this.#surroundings = surroundings;
@@ -39,29 +54,34 @@ export class SkillSource {
     return this.#failures.get(toolId);
   }
 
+  /** A tool of the skill that is on the rack, by its id. */
+  toolOf(skill: LoadedSkill, toolId: string): StoredSkillTool | undefined {
+    const place = this.#placed.get(skill.id);
+    return place?.skill === skill ? place.tools.get(toolId)?.tool : undefined;
+  }
+
   /** Replaces all skills. Tools that have not changed are left alone, and skills that are the same are not looked at. */
   replaceAll(skills: readonly LoadedSkill[]): void {
-    const { registry } = this.#surroundings;
     const prefixes = namePrefixes(skills);
     const placed = new Map<string, PlacedSkill>();
-    const failures = new Map<string, string>();
-    const candidates = skills.flatMap((skill) => {
-      const { tools, warnings: _warnings, ...head } = skill;
+    const candidates = skills.flatMap((skill): Candidate[] => {
       const prefix = prefixes.get(skill.id)!;
       const before = this.#placed.get(skill.id);
       if (before !== undefined && isSame(before, skill, prefix)) {
         placed.set(skill.id, before);
         return [];
       }
-      const headHash = shortHash(JSON.stringify([prefix, head]));
-      const own = new Map<string, PlacedTool>();
-      placed.set(skill.id, { skill, prefix, tools: own });
-      return tools.flatMap((tool) => {
-        const hash = shortHash(headHash + JSON.stringify(tool));
+      const builtins = skill.tools.filter(({ type }) => type === "builtin");
+      const place = newPlace(skill, prefix, builtins);
+      placed.set(skill.id, place);
+      return skill.tools.flatMap((tool) => {
         const known = before?.tools.get(tool.id);
+        const isKnown = known !== undefined && before?.headHash === place.headHash && known.tool === tool;
         // A builtin tool depends on its target, which may have changed.
-        if (known?.hash !== hash || tool.type === "builtin") return [{ skill, tool, prefix, own, hash }];
-        own.set(tool.id, known);
+        if (tool.type === "builtin" || !(isKnown || known?.hash === hashOf(place, tool)))
+          return [{ tool, place }];
+        known.tool = tool;
+        place.tools.set(tool.id, known);
         return [];
       });
     });
@@ -71,31 +91,68 @@ export class SkillSource {
       if (now === before) continue;
       for (const [toolId, tool] of before.tools) if (now?.tools.get(toolId) !== tool) leaving.push(tool);
     }
+    this.skills = skills;
+    this.#placed = placed;
+    this.#failures = new Map();
+    this.#put(candidates, leaving);
+  }
+
+  /**
+   * Replaces a skill of which one tool is new, changed or, when `tool` is undefined, gone. Costs the same however many
+   * tools there are.
+   */
+  replaceTool(skill: LoadedSkill, toolId: string, tool: StoredSkillTool | undefined): void {
+    const skills = this.skills.map((one) => (one.id === skill.id ? skill : one));
+    const before = this.#placed.get(skill.id);
+    const builtins = (before?.builtins ?? []).filter(({ id }) => id !== toolId);
+    if (tool?.type === "builtin") builtins.push(tool);
+    const place = newPlace(skill, namePrefixes(skills).get(skill.id)!, builtins, before?.tools);
+    // A tool that failed because of a name may have it now.
+    if (before?.headHash !== place.headHash || this.#failures.size > 0) {
+      this.replaceAll(skills);
+      return;
+    }
+    this.skills = skills;
+    this.#placed.set(skill.id, place);
+    const gone = before.tools.get(toolId);
+    before.tools.delete(toolId);
+    this.#put(tool === undefined ? [] : [{ tool, place }], gone === undefined ? [] : [gone]);
+    // Tools that stand for another one take its new shape.
+    const others = [...this.#placed.values()].flatMap((other) =>
+      other.builtins.flatMap((one) => (one.id === toolId ? [] : [{ tool: one, place: other }])),
+    );
+    this.#put(
+      others,
+      others.flatMap(({ tool: { id }, place: { tools } }) => tools.get(id) ?? []),
+    );
+  }
+
+  #put(candidates: readonly Candidate[], leaving: readonly PlacedTool[]): void {
+    const { registry } = this.#surroundings;
+    const failures = this.#failures;
     const remove = leaving.map(({ name }) => name);
     const isFree = this.#freeNames(new Set(remove));
-    const fresh = candidates.flatMap(({ skill, tool, prefix, own, hash }) => {
+    const fresh = candidates.flatMap(({ tool, place }) => {
       try {
-        const info = adaptSkillTool(skill, tool, this.#surroundings, { names: this.#names, prefix });
-        return [{ info: withFreeNames(info, tool.id, isFree), toolId: tool.id, own, hash }];
+        const naming = { names: this.#names, prefix: place.prefix };
+        const info = adaptSkillTool(place.head, tool, this.#surroundings, naming);
+        return [{ info: withFreeNames(info, tool.id, isFree), tool, place }];
       } catch (thrown) {
         failures.set(tool.id, reasonOf(thrown));
         return [];
       }
     });
-    this.skills = skills;
-    this.#placed = placed;
-    this.#failures = failures;
     if (leaving.length === 0 && fresh.length === 0) return;
     const refused = registry.apply({ remove, put: fresh.map(({ info }) => info) });
     const reasons = new Map(refused.map(({ info, error }) => [info, error.message]));
     // A tool that replaces a disabled one of its name stays disabled in the registry. When its row disabled
     // the tool before and enables it now, the tool must be enabled here.
     const wasOff = new Set(leaving.flatMap(({ isOff, name }) => (isOff ? name : [])));
-    for (const { info, toolId, own, hash } of fresh) {
+    for (const { info, tool, place } of fresh) {
       const { name, disabled } = info;
       const reason = reasons.get(info);
-      if (reason !== undefined) failures.set(toolId, reason);
-      else own.set(toolId, { hash, name, isOff: disabled });
+      if (reason !== undefined) failures.set(tool.id, reason);
+      else place.tools.set(tool.id, { tool, hash: hashOf(place, tool), name, isOff: disabled });
       if (!disabled && wasOff.has(name) && registry.get(name)?.disabled) registry.enable(name);
     }
   }
@@ -122,8 +179,23 @@ function isSame(before: PlacedSkill, skill: LoadedSkill, prefix: string): boolea
     before.skill === skill &&
     before.prefix === prefix &&
     before.tools.size === skill.tools.length &&
-    !skill.tools.some(({ type }) => type === "builtin")
+    before.builtins.length === 0
   );
+}
+
+/** `tools`: those that are on the rack already. */
+function newPlace(
+  skill: LoadedSkill,
+  prefix: string,
+  builtins: readonly StoredSkillTool[],
+  tools = new Map<string, PlacedTool>(),
+): PlacedSkill {
+  const head = { ...skill, tools: [], warnings: [] };
+  return { skill, head, prefix, headHash: shortHash(JSON.stringify([prefix, head])), tools, builtins };
+}
+
+function hashOf({ headHash }: PlacedSkill, tool: StoredSkillTool): string {
+  return shortHash(headHash + JSON.stringify(tool));
 }
 
 /** Drops aliases that other tools have. Uses the id when another tool has the readable name. */

@@ -1,7 +1,7 @@
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { sql } from "kysely";
 import type { Instance } from "./instances.ts";
-import { problemOfRulePattern, toKey } from "./keys.ts";
+import { problemOfRulePattern, toKey, toLabel } from "./keys.ts";
 import {
   changesRows,
   deleteRows,
@@ -22,6 +22,8 @@ export interface StoredApproval extends ApprovalRequest {
   readonly id: string;
   readonly state: "pending" | "allowed" | "denied" | "expired";
   readonly createdAt: number;
+  /** By what the caller made the call, such as an MCP client. */
+  readonly via?: string;
   readonly decidedAt?: number;
   readonly decidedBy?: string;
   readonly reason?: string;
@@ -106,9 +108,14 @@ export class ApprovalRepository {
    * Resolves when the question is safely written. `isResumable`: the call can be made anew if its process ends before
    * anybody answered, so the question stays open then.
    */
-  async add(id: string, request: ApprovalRequest, isResumable = false): Promise<StoredApproval> {
+  async add(
+    id: string,
+    request: ApprovalRequest & Pick<StoredApproval, "via">,
+    isResumable = false,
+  ): Promise<StoredApproval> {
     const row: ApprovalRow = {
       ...approvals.toRow({ ...request, id, state: "pending", createdAt: Date.now() }),
+      via: request.via === undefined ? null : toLabel(request.via),
       instance: this.#instance.id,
       resumable: isResumable ? RESUMABLE : 0,
     };

@@ -35,6 +35,7 @@ export {
   toKey,
   tokenSecretName,
 } from "./keys.ts";
+export type { LoopRelease } from "./loop-releases.ts";
 export type {
   McpServerStore,
   McpToolChange,
@@ -45,6 +46,7 @@ export type {
 export type { RepairReport } from "./repair.ts";
 export type { Page } from "./row-mapping.ts";
 export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
+export type { LearnedSearch, SearchStore } from "./searches.ts";
 export type {
   NewSkill,
   NewSkillTool,

@@ -41,6 +41,12 @@ export function toKey(text: string): string {
   return `${toStorableText(text.slice(0, LONGEST_KEY - 40)).trimEnd()}~${hash}`;
 }
 
+/** Shortens a text that is only shown, and by which no row is looked up. */
+export function toLabel(text: string): string {
+  if (text.length <= LONGEST_LABEL) return toStorableText(text);
+  return `${toStorableText(text.slice(0, LONGEST_LABEL))}…`;
+}
+
 /**
  * The name of a secret that is stored for one token, given by the token's id. No tool is given it: only what acts for that
  * token reads it.
@@ -79,6 +85,7 @@ export function mysqlAddress(url: string): ConnectionOptions {
 }
 
 const LONGEST_KEY = 200;
+const LONGEST_LABEL = 250;
 
 /**
  * The text as every engine can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in

@@ -24,9 +24,25 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
       values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
   },
+  // Adds the root of a call's chain, and indexes of calls by it, by their caller, that were cancelled and that went in
+  // circles, and of a skill's tools by position.
+  "0015_roots": async (db, engine) => {
+    await createTables(db, engine);
+    // Days are counted for all tools together from now on.
+    await sql`delete from call_counts where span = 'day' and tool_name = ''`.execute(db);
+    await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
+      select span, starts_at, '', bucket, part, sum(calls), sum(errors), sum(cancelled), sum(total)
+      from call_counts where span = 'day' group by span, starts_at, bucket, part`.execute(db);
+  },
+  // Creates the table `loop_releases`.
+  "0017_loops": createTables,
+  // Adds the column `via` to `approvals`.
+  "0018_via": (db, engine) => addColumn(db, engine, "approvals", "via"),
+  // Creates the tables `searches` and `search_learning`.
+  "0020_searches": createTables,
 };
 
-const LAST = 14;
+const LAST = 20;
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */
@@ -98,7 +114,8 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
     await run(`create table if not exists ${quote(name)} (${columns.join(", ")}) ${ending}`);
   }
   await changeCalls(db, engine);
-  for (const [name, { on, unique, only }] of Object.entries(indexes)) {
+  for (const [name, { on, unique, only, isPartial }] of Object.entries(indexes)) {
+    if (engine === "mysql" && isPartial) continue;
     const [table = "", columns = ""] = on.replace(")", "").split(" (");
     const names = columns.split(", ").map(quote).join(", ");
     const kind = unique === true ? "unique index" : "index";
@@ -120,22 +137,27 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
 
 /** Brings the table `calls` of an older version to the columns of this one. */
 async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
-  const column = sql.raw(`${engine === "mysql" ? "`owner`" : '"owner"'} ${engineTypes[engine].key}`);
-  const forget = (error: { code?: string }) => {
-    if (error.code !== "ER_DUP_FIELDNAME" && error.code !== "ER_CANT_DROP_FIELD_OR_KEY") throw error;
-  };
-  if (engine === "mysql") {
-    await sql`alter table calls add column ${column}`.execute(db).catch(forget);
-    await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forget);
-    return;
-  }
-  if (engine === "postgres") await sql`alter table calls add column if not exists ${column}`.execute(db);
+  for (const name of ["owner", "root_call_id"]) await addColumn(db, engine, "calls", name);
+  if (engine === "mysql")
+    await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forgetRepeated);
+  else await sql`drop index if exists calls_by_parent`.execute(db);
+}
+
+/** Adds a column of the type `key` to a table of an older version, unless it is there. */
+async function addColumn(db: Kysely<unknown>, engine: Engine, table: string, name: string): Promise<void> {
+  const column = sql.raw(`${engine === "mysql" ? `\`${name}\`` : `"${name}"`} ${engineTypes[engine].key}`);
+  const change = sql`alter table ${sql.table(table)} add column`;
+  if (engine === "mysql") await sql`${change} ${column}`.execute(db).catch(forgetRepeated);
+  else if (engine === "postgres") await sql`${change} if not exists ${column}`.execute(db);
   else {
-    const { rows } = await sql<{ name: string }>`pragma table_info(calls)`.execute(db);
-    if (!rows.some(({ name }) => name === "owner"))
-      await sql`alter table calls add column ${column}`.execute(db);
+    const { rows } = await sql<{ name: string }>`pragma table_info(${sql.table(table)})`.execute(db);
+    if (!rows.some((known) => known.name === name)) await sql`${change} ${column}`.execute(db);
   }
-  await sql`drop index if exists calls_by_parent`.execute(db);
+}
+
+/** MySQL has no `if exists` for these changes, only an error. */
+function forgetRepeated(error: { code?: string }): void {
+  if (error.code !== "ER_DUP_FIELDNAME" && error.code !== "ER_CANT_DROP_FIELD_OR_KEY") throw error;
 }
 
 /**

@@ -15,6 +15,8 @@ export const tables = {
     // The caller of the chain's first call, when it has a token; empty when that is the operator. Null in rows of older
     // versions, which `CountFiller` counts: of those only rows of callers with a token get an owner.
     "owner key?",
+    // The first call of the chain. Null in that call itself, and in rows of older versions.
+    "root_call_id key?",
     "state code(running|completed|error|interrupted), timestamp whole, duration real?, run_duration real?",
     // The process that runs or ran the call: see the class `Instance`.
     "instance code",
@@ -52,6 +54,8 @@ export const tables = {
     "instance key?, resumable integer?",
     // The rule that the answer created; kept also after the rule was removed.
     "rule text?",
+    // By what the caller made the call.
+    "via key?",
   ],
   approval_rules: [
     // `tool` is a glob over names of tools.
@@ -100,6 +104,8 @@ export const tables = {
   expert_skills: ["expert_id code, skill_id code, position integer=0"],
   // `name_key` is the tool's name in lower case.
   tool_switches: ["name_key key primary, tool_name key, enabled integer, switched_by key, switched_at whole"],
+  // Who let a session go on that loop detection held.
+  loop_releases: ["session_id key, released_by key, released_at whole"],
   mcp_servers: [
     // `enabled` is an operator's choice; when it is null, the server's entry decides.
     "server_key key primary, enabled integer?, created_at whole, updated_at whole",
@@ -133,15 +139,28 @@ export const tables = {
     "day code, caller key, model key, session_id code, requests whole, estimated whole",
     "prompt_tokens whole, cached_tokens whole, completion_tokens whole, cost real",
   ],
+  // Searches that were followed by a call of a tool that they had found: see `searches.ts`.
+  searches: [
+    "id code primary, tool_name key, owner key, uses whole, created_at whole, used_at whole, query text",
+  ],
+  // One row, or none while nobody has changed anything. `version`: raised when processes must read the searches anew.
+  search_learning: ["id integer primary, is_on integer, version whole"],
   chat_handoffs: ["id code primary, owner key, session_id code, created_at whole, messages text"],
 } as const;
+
+/** The JSON of an error begins with its name. */
+export const wasCancelled = `error like '{"name":"ToolCancelledError"%'`;
+/** Quotes inside JSON texts are escaped, so this matches a key and nothing else. */
+export const wasInLoop = `flags like '%"loop":%'`;
 
 /**
  * The indexes by name, with table and columns. `unique`: no two rows have the same values there. `only`: the
  * rows that a partial index covers, because indexes are half the cost of writing a call. Queries must repeat
- * this condition, or SQLite does not use the index.
+ * this condition, or SQLite does not use the index. `isPartial`: it would be of no use with all rows, as on MySQL.
  */
-export const indexes: Readonly<Record<string, { on: string; unique?: true; only?: string }>> = {
+export const indexes: Readonly<
+  Record<string, { on: string; unique?: true; only?: string; isPartial?: true }>
+> = {
   calls_by_time: { on: "calls (timestamp, call_id)" },
   calls_by_session: { on: "calls (session_id, timestamp)", only: "session_id <> ''" },
   calls_by_tool: { on: "calls (tool_name, timestamp)" },
@@ -150,9 +169,14 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
     on: "calls (parent_call_id, timestamp, call_id)",
     only: "parent_call_id is not null",
   },
+  calls_by_root: { on: "calls (root_call_id, timestamp, call_id)", only: "root_call_id is not null" },
   calls_by_owner: { on: "calls (owner, timestamp)", only: "owner <> ''" },
+  calls_by_caller: { on: "calls (caller, timestamp)" },
+  calls_cancelled: { on: "calls (timestamp, call_id)", only: wasCancelled, isPartial: true },
+  calls_in_loops: { on: "calls (timestamp, call_id)", only: wasInLoop, isPartial: true },
   calls_by_result_blob: { on: "calls (result_blob)", only: "result_blob is not null" },
   calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
+  loop_releases_by_session: { on: "loop_releases (session_id, released_at)" },
   call_counts_key: { on: "call_counts (span, starts_at, tool_name, bucket, part)", unique: true },
   approvals_by_state: { on: "approvals (state, created_at, id)" },
   approvals_by_call: { on: "approvals (call_id)" },
@@ -160,6 +184,7 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   skills_name: { on: "skills (name)", unique: true },
   skills_mark: { on: "skills (mark)", unique: true },
   skill_tools_name: { on: "skill_tools (skill_id, name)", unique: true },
+  skill_tools_by_position: { on: "skill_tools (skill_id, position)" },
   skill_files_key: { on: "skill_files (skill_id, path)", unique: true },
   experts_name: { on: "experts (name_key)", unique: true },
   expert_skills_key: { on: "expert_skills (expert_id, skill_id)", unique: true },
@@ -169,6 +194,8 @@ export const indexes: Readonly<Record<string, { on: string; unique?: true; only?
   chat_sessions_by_owner: { on: "chat_sessions (owner, updated_at, id)" },
   chat_sessions_by_turn: { on: "chat_sessions (turn)", only: "turn is not null" },
   chat_usage_key: { on: "chat_usage (day, caller, model, session_id)", unique: true },
+  searches_by_use: { on: "searches (used_at, id)" },
+  searches_by_owner: { on: "searches (owner, used_at)" },
   chat_messages_of_session: { on: "chat_messages (session_id, position)" },
 };
 

@@ -240,8 +240,12 @@ export class SkillRepository {
   addTool(skillId: string, tool: NewSkillTool): Promise<StoredSkillTool | undefined> {
     return this.#change(async (db) => {
       if ((await findRow(db, "skills", { id: skillId })) === undefined) return undefined;
-      const others = await findRows(db, "skill_tools", { skill_id: skillId }, "position");
-      const row = newToolRow(tool, skillId, (others.at(-1)?.position ?? -1) + 1, Date.now());
+      const { last } = await db
+        .selectFrom("skill_tools")
+        .select(({ fn }) => fn.max("position").as("last"))
+        .where("skill_id", "=", skillId)
+        .executeTakeFirstOrThrow();
+      const row = newToolRow(tool, skillId, (last ?? -1) + 1, Date.now());
       await refuseTakenTool(db, skillId, row.name);
       if ((await findRow(db, "skill_tools", { id: row.id })) !== undefined) throw takenToolId(row.id);
       await db.insertInto("skill_tools").values(row).execute();

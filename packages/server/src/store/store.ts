@@ -14,11 +14,13 @@ import { type Reachability, StoreUnavailable } from "./database-errors.ts";
 import { ExpertRepository, type ExpertStore } from "./experts.ts";
 import { Follower } from "./follower.ts";
 import { Instance, livingInstances } from "./instances.ts";
+import { LoopReleaseRepository, type LoopReleaseStore } from "./loop-releases.ts";
 import { McpServerRepository, type McpServerStore } from "./mcp-servers.ts";
 import { migrate } from "./migrations.ts";
 import { problemsOf } from "./repair.ts";
 import { ScheduleRepository } from "./schedules.ts";
 import type { Engine } from "./schema.ts";
+import { SearchRepository, type SearchStore } from "./searches.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
   TokenRepository,
@@ -44,8 +46,10 @@ export interface Store {
   readonly mcpServers: McpServerStore;
   readonly experts: ExpertStore;
   readonly toolSwitches: ToolSwitchStore;
+  readonly loopReleases: LoopReleaseStore;
   readonly chat: ChatStore;
   readonly usage: UsageStore;
+  readonly searches: SearchStore;
   readonly registryVersion: RegistryVersion;
   /** Follows what other processes change in the same database. */
   readonly follower: Follower;
@@ -107,6 +111,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
   const schedules = new ScheduleRepository(db);
   const chat = new ChatRepository(db, instance);
   const usage = new UsageRepository(db);
+  const searches = new SearchRepository(db);
   const registryVersion = new RegistryVersion(db);
   const follower = new Follower();
   let closing: Promise<void> | undefined;
@@ -122,8 +127,10 @@ export async function openStore({ directory, url = "", logger = console }: Store
     mcpServers: new McpServerRepository(db, registryVersion),
     experts: new ExpertRepository(db, registryVersion),
     toolSwitches: new ToolSwitchRepository(db, registryVersion),
+    loopReleases: new LoopReleaseRepository(db, registryVersion),
     chat,
     usage,
+    searches,
     registryVersion,
     follower,
     async prune(retention) {
@@ -138,6 +145,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
         await schedules.prune(oldest);
         await chat.prune(oldest);
         await usage.prune(oldest);
+        await searches.trim(oldest);
       }
       if (signal?.aborted === true) return;
       await collectBlobs(database, blobs);

@@ -247,6 +247,10 @@ export const calls = {
         "{count} calls in a row that repeat an earlier call and its result, since call #{since}",
         "自第 {since} 次调用起，连续 {count} 次调用都在重复之前的调用及其结果",
       ],
+      known_answers: [
+        "{count} calls in a row whose answers were all given before, since call #{since}, whatever the arguments",
+        "自第 {since} 次调用起，连续 {count} 次调用的回答都是以前得到过的，无论参数如何",
+      ],
       interleaved: [
         "{tool} called {count} times with the same arguments and the same result among the latest calls since call #{since}",
         "自第 {since} 次调用起，近期第 {count} 次以相同参数调用 {tool}，结果相同",
@@ -256,6 +260,44 @@ export const calls = {
         "自第 {since} 次调用起，{tool} 第 {count} 次因同样的原因被拒绝",
       ],
     },
+    states: {
+      told: ["Told", "已提醒"],
+      held: ["Blocked", "已拦截"],
+      stopped: ["Stopped", "已停止"],
+      resumed: ["Goes on", "已放行"],
+    },
+    clearedBy: ["What would clear it:", "如何解除："],
+    clears: {
+      stop: ["only a person can let the session go on.", "只有人可以让会话继续。"],
+      repeat: [
+        "another call in between, or another result of {tool}.",
+        "其间有别的调用，或 {tool} 得到别的结果。",
+      ],
+      cycle: ["a call that is not one of these, or another result.", "一次不在其中的调用，或别的结果。"],
+      same_error: [
+        "a call that changes something, another result of {tool}, or other arguments after another tool told something new.",
+        "一次有所改动的调用、{tool} 得到别的结果，或在别的工具给出新信息之后换用别的参数。",
+      ],
+      stagnation: [
+        "a call of another tool, or another result of {tool}.",
+        "调用别的工具，或 {tool} 得到别的结果。",
+      ],
+      drought: ["a new answer, or a call that changes something.", "新的回答，或一次有所改动的调用。"],
+      known_answers: ["a new answer, or a call that changes something.", "新的回答，或一次有所改动的调用。"],
+      interleaved: [
+        "a call that changes something, or another result of {tool}.",
+        "一次有所改动的调用，或 {tool} 得到别的结果。",
+      ],
+      refused: ["a call of {tool} that is not refused.", "一次未被拒绝的 {tool} 调用。"],
+    },
+    inferred: ["Inferred, because the tools do not say it:", "以下是推断，因为工具没有声明："],
+    inferences: {
+      readOnly: ["the calls only read", "这些调用只读取"],
+      error: ["the calls failed", "这些调用失败了"],
+    },
+    calls: ["Calls that count:", "计入的调用："],
+    resume: ["Let it go on", "让它继续"],
+    resumedBy: ["{by} let the session go on", "{by} 让会话继续"],
     none: ["Nothing was done.", "未作处理。"],
     nudge: [
       "The call ran, and the model was told that it repeats itself.",
@@ -263,8 +305,8 @@ export const calls = {
     ],
     block: ["The call was not run, and the model was told why.", "调用未运行，并告诉了模型原因。"],
     stop: [
-      "No call of the session runs until a person writes to it or a new session begins.",
-      "在有人发来新消息或开始新会话之前，该会话不再运行任何调用。",
+      "No call of the session runs until a person writes to it or lets it go on.",
+      "在有人发来新消息或让它继续之前，该会话不再运行任何调用。",
     ],
     session: ["Calls of the session", "该会话的调用"],
     tool: ["The tool", "该工具"],

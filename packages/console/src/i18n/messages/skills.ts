@@ -128,6 +128,10 @@ export const skills = {
     lookAt: ["Look at {name}", "查看 {name}"],
     cannotBeUsed: ["Cannot be used", "无法使用"],
     noTools: ["It has no tools. A skill may be instructions alone.", "没有工具。技能可以只有说明。"],
+    moreTools: [
+      "The first {shown} of {count} tools. The others are on the page of all tools.",
+      "前 {shown} 个工具，共 {count} 个。其余的在全部工具的页面上。",
+    ],
     try: ["Try", "试运行"],
     tryAbout: ["Calls it as it stands here, saved or not.", "按当前内容调用，无需先保存。"],
     newFile: ["New file", "新建文件"],

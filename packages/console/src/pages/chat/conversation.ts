@@ -215,6 +215,8 @@ export function applyEvent(message: ChatMessage, { type, data }: RackEvent): Cha
       return changed(message, data.callId, { progress: read(data.update) });
     case "loop":
       return changed(message, data.callId, { loop: read(data.verdict) });
+    case "model":
+      return { ...message, requests: [...(message.requests ?? []), read(data)] };
     case "usage":
       return { ...message, usage: read(data.total) };
     case "end":

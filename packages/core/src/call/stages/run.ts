@@ -1,17 +1,18 @@
 import { badOutput } from "../../error/messages.ts";
 import { ToolExecutionError, withStackOf } from "../../error/tool-error.ts";
-import { parseJson } from "../../schema/json.ts";
+import { isLarge, parseJson, safeJsonSteps } from "../../schema/json.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
-import { toResult } from "../../tool/to-result.ts";
+import { toResult, toResultSteps } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
 import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
-import { keepResultKeys, resultKeyStepsOf } from "../loop-sessions.ts";
+import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
+import { atOnce, HIDDEN_JSON, maskSteps, REDACTED } from "../mask-steps.ts";
 import type { CallMock } from "../settings.ts";
 import { shownInput, stateChanged } from "../state.ts";
-import { inTurns } from "../time.ts";
+import { inTurns, oneByOne } from "../time.ts";
 
 /** Asks whether something stands in for the tool in this call. */
 export function mock(frame: CallFrame, stand: CallMock): void {
@@ -75,12 +76,17 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 
 /**
  * Makes a result of what the tool returned and checks it by the output schema. An error that the tool
- * returned fails the call, like one that it threw.
+ * returned fails the call, like one that it threw. `made`: the result, when it was made in steps.
  */
-export function check(frame: CallFrame): Promise<void> | undefined {
-  if (frame.host.events.wanted) frame.ranAt = readClock();
-  const draft = toResult(frame.output);
-  frame.output = undefined;
+export function check(frame: CallFrame, made?: RawResult): Promise<void> | undefined {
+  const { output: returned } = frame;
+  if (made === undefined) {
+    if (frame.host.events.wanted) frame.ranAt = readClock();
+    frame.output = undefined;
+    if (typeof returned === "string" ? returned.length > LONG : isLarge(returned))
+      return oneByOne(async () => check(frame, await inTurns(toResultSteps(returned), frame)));
+  }
+  const draft = made ?? toResult(returned);
   frame.draft = draft;
   if (draft.title !== undefined) frame.title = draft.title;
   if (draft.type === "error") {
@@ -91,32 +97,53 @@ export function check(frame: CallFrame): Promise<void> | undefined {
     throw withStackOf(cause, error);
   }
   const { output } = frame.tool;
-  if (output === undefined) return readLongText(frame);
+  const readLong = (isParsed: boolean) => inTurns(longTextSteps(frame, isParsed), frame);
+  const isLong = draft.content.length > LONG || (draft.structuredText?.length ?? 0) > LONG;
+  if (output === undefined) return isLong ? readLong(false) : undefined;
   const outcome = output.validate(structuredOf(frame, draft));
-  if (outcome instanceof Promise)
-    return outcome.then((settled) => {
-      hold(frame, settled);
-      return readLongText(frame);
-    });
-  hold(frame, outcome);
-  return readLongText(frame);
+  const isParsed = frame.draft !== draft;
+  const settle = (settled: SchemaOutcome) => {
+    hold(frame, settled);
+    return isLong ? readLong(isParsed) : undefined;
+  };
+  return outcome instanceof Promise ? outcome.then(settle) : settle(outcome);
 }
 
 /** Characters. A longer text is read in slices, or masking and hashing it would stop all other calls. */
 const LONG = 1024 * 1024;
 
-/** Finds out what `mask` and `bound` have to know of a long text. */
-function readLongText(frame: CallFrame): Promise<void> | undefined {
-  const draft = frame.draft;
-  if (draft === undefined || draft.content.length <= LONG) return undefined;
-  return inTurns(longTextSteps(frame, draft));
+/** Does what `mask` and `bound` would do with long texts. `isParsed`: the structured value was read from the text. */
+function* longTextSteps(frame: CallFrame, isParsed: boolean): Generator<void, void> {
+  const { parent, host } = frame;
+  const secrets = host.settings.secrets();
+  // A text that a tool wrote may have other escapes than the JSON of its value.
+  const structuredText = isParsed ? (yield* safeJsonSteps(frame.draft?.structured)).text : undefined;
+  const given: RawResult = { ...frame.draft!, ...(isParsed && { structuredText }) };
+  const json = given.structuredText ?? given.content;
+  const isBulky = given.structured !== undefined && json.length > host.settings.maxStructured;
+  const known = yield* maskedTexts(secrets, given);
+  const isClean = known.content === given.content && known.structuredText === given.structuredText;
+  if (isClean || parent === undefined) frame.cleanOf = secrets;
+  const draft = { ...given, ...known };
+  if (!isClean && parent === undefined && given.structured !== undefined) {
+    // Where the text is hidden as a whole, the value that it was made of is too. A bulky one is not given out.
+    const isHidden = isBulky || known.content === HIDDEN_JSON;
+    draft.structured = isHidden ? REDACTED : secrets.apply(given.structured);
+  }
+  if (parent === undefined) frame.draft = draft;
+  // Others than the caller can read what is kept, so the secrets of the arguments are masked in it.
+  const kept = yield* maskedTexts(Mask.none.and(shownInput(frame).found), draft);
+  frame.kept = { ...kept, isBulky, masked: secrets };
 }
 
-function* longTextSteps(frame: CallFrame, draft: RawResult): Generator<void, void> {
-  const secrets = frame.host.settings.secrets();
-  if (yield* secrets.findSteps(draft.content)) return;
-  frame.cleanOf = secrets;
-  yield* resultKeyStepsOf(frame, draft);
+type Texts = Pick<RawResult, "content" | "structuredText">;
+
+function* maskedTexts(mask: Mask, { type, content, structuredText }: RawResult): Generator<void, Texts> {
+  const isJson = type === "json";
+  if (structuredText === undefined) return { content: yield* maskSteps(mask, content, isJson) };
+  const shown = yield* maskSteps(mask, structuredText, true);
+  const isFound = isJson && shown !== structuredText;
+  return { content: yield* maskSteps(mask, content, isJson, isFound), structuredText: shown };
 }
 
 /** The structured value of a result; for a tool that returns its data as JSON text, the value of the text. */
@@ -142,6 +169,11 @@ export function isCleanOf(frame: CallFrame, secrets: Mask): boolean {
   return frame.cleanOf === secrets && frame.error === undefined;
 }
 
+/** The texts that were read in slices. Undefined for others, and when the call failed or the secrets changed since. */
+export function keptTexts({ error, kept, host }: CallFrame): CallFrame["kept"] {
+  return error === undefined && kept?.masked === host.settings.secrets() ? kept : undefined;
+}
+
 /**
  * Masks known secrets in the result. The result of a call made by another tool keeps them, because that tool
  * may need them; in its records and events they are masked separately.
@@ -150,7 +182,7 @@ export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
   if (draft === undefined || parent !== undefined) return;
   const secrets = host.settings.secrets();
-  frame.draft = secrets.inResult(draft, isCleanOf(frame, secrets));
+  frame.draft = secrets.inResult(draft, isCleanOf(frame, secrets) ? "all" : undefined);
 }
 
 /**
@@ -162,8 +194,9 @@ export function bound(frame: CallFrame): void {
   const draft = frame.draft;
   if (draft === undefined) return;
   const { maxContent, maxStructured } = frame.host.settings;
-  const size = draft.structured === undefined ? 0 : (draft.structuredSize ?? draft.content.length);
-  const isBulky = size > maxStructured;
+  const long = frame.kept && keptTexts(frame);
+  const { length: size } = draft.structuredText ?? draft.content;
+  const isBulky = long?.isBulky ?? (draft.structured !== undefined && size > maxStructured);
   const fits = draft.content.length <= maxContent && !isBulky;
   const isText =
     draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
@@ -176,12 +209,11 @@ export function bound(frame: CallFrame): void {
   const secrets = frame.host.settings.secrets();
   const isMasked = frame.parent === undefined || isCleanOf(frame, secrets);
   const mask = (isMasked ? Mask.none : secrets).and(shownInput(frame).found);
-  const content = mask.isEmpty ? draft.content : mask.inText(draft.content);
-  const { structured, structuredSize: _, ...rest } = draft;
-  const json = isBulky ? jsonOf(draft, content, mask) : "";
+  const { content, structuredText = content } = long ?? atOnce(maskedTexts(mask, draft));
+  const { structured, structuredText: _, ...rest } = draft;
   // In most results with a structured value, the text is already its JSON.
-  const isJson = content === json || content === "";
-  const whole = isBulky ? (isJson ? json : `${content}\n\n${json}`) : content;
+  const isJson = !isBulky || content === structuredText;
+  const whole = isJson ? content : content === "" ? structuredText : `${content}\n\n${structuredText}`;
   if (isBulky) frame.flag().truncated = true;
   if (frame.parent !== undefined) {
     frame.host.results.keep(frame.callId, whole, secrets);
@@ -190,17 +222,6 @@ export function bound(frame: CallFrame): void {
   const kept = structured === undefined || isBulky ? rest : { ...rest, structured };
   frame.draft = shorten(frame, { ...kept, content }, whole, secrets);
   frame.flag().truncated = true;
-}
-
-/** The JSON of a bulky structured value. A long text of the same size is that JSON already. */
-function jsonOf(
-  { type, structured, structuredSize, content: before }: RawResult,
-  content: string,
-  mask: Mask,
-): string {
-  const shown = mask.apply(structured);
-  const isText = type === "json" && structuredSize === undefined && content.length > LONG;
-  return isText && shown === structured && content === before ? content : JSON.stringify(shown);
 }
 
 function shorten(frame: CallFrame, draft: RawResult, whole: string, secrets: Mask): RawResult {
@@ -218,7 +239,7 @@ function shorten(frame: CallFrame, draft: RawResult, whole: string, secrets: Mas
   const shortened = `${whole.slice(0, head)}\n… ${hidden} characters left out here: ${where} …\n${whole.slice(tail)}`;
   return {
     ...draft,
-    // A part of JSON is no JSON.
+    // The shortened content is no longer valid JSON, so it is a text now.
     type: draft.type === "json" ? "text" : draft.type,
     content: shortened,
     ...(others === undefined ? {} : { blocks: [{ type: "text", text: shortened }, ...others] }),

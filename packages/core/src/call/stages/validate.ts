@@ -94,8 +94,8 @@ async function repair(frame: CallFrame, text: string, problem: string): Promise<
   if (typeof mended !== "object" || mended === null || Array.isArray(mended)) throw refusal;
   const outcome = await outcomeOf(frame, mended);
   if (!outcome.ok) throw refusal;
-  // Else a text such as `{bad` would run as `{}`.
-  const kept = Object.keys(mended).some((key) => Object.hasOwn(outcome.value as object, key)); // An object: it fits.
+  // Without this check, a repaired text such as `{bad` would run the tool with the arguments `{}`.
+  const kept = Object.keys(mended).some((key) => Object.hasOwn(outcome.value as object, key)); // Valid, so an object.
   if (!kept && !isJsonText(text)) throw refusal;
   frame.flag().repaired = true;
   accept(frame, outcome);
@@ -126,6 +126,6 @@ export function readArguments(frame: CallFrame): void {
     const parsed: unknown = JSON.parse(raw);
     if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) frame.raw = parsed;
   } catch {
-    // Validation reports the invalid text.
+    // Ignored here: validation, which comes next, reports the invalid text.
   }
 }

@@ -17,25 +17,22 @@ export interface SearchDocument {
 }
 
 interface SearchField {
-  /** The weight of an occurrence, relative to the description. */
+  /** The weight of an occurrence, relative to the description. A multiple of 0.5. */
   readonly weight: number;
-  /**
-   * How much a longer text lowers the weight of each of its words (BM25's `b`). Lower for short fields, whose
-   * length varies by chance.
-   */
-  readonly lengthDiscount: number;
   /** Names and titles keep words such as `who` and `not`; in prose, such words only add noise. */
   readonly keepsStopWords: boolean;
+  /** How much its words count for what the tool means. */
+  readonly meaning: number;
 }
 
 /** In the order of `fieldTexts`. */
 export const SEARCH_FIELDS: readonly SearchField[] = [
-  { weight: 3, lengthDiscount: 0.5, keepsStopWords: true }, // name and aliases
-  { weight: 2, lengthDiscount: 0.5, keepsStopWords: true }, // title and display name
-  { weight: 1, lengthDiscount: 0.75, keepsStopWords: false }, // description
-  { weight: 1, lengthDiscount: 0.5, keepsStopWords: false }, // names of parameters
-  { weight: 0.5, lengthDiscount: 0.75, keepsStopWords: false }, // descriptions and values of parameters
-  { weight: 1, lengthDiscount: 0.5, keepsStopWords: false }, // tags and category
+  { weight: 3, keepsStopWords: true, meaning: 1.5 }, // name and aliases
+  { weight: 2, keepsStopWords: true, meaning: 1.5 }, // title and display name
+  { weight: 1, keepsStopWords: false, meaning: 1 }, // description
+  { weight: 0.5, keepsStopWords: false, meaning: 0.5 }, // names of parameters
+  { weight: 0.5, keepsStopWords: false, meaning: 0.25 }, // descriptions and values of parameters
+  { weight: 1, keepsStopWords: false, meaning: 1 }, // tags and category
 ];
 
 /** The texts of each field in `SEARCH_FIELDS`, cut to `MAX_FIELD_LENGTH` characters per field. */

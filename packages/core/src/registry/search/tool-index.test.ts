@@ -115,7 +115,7 @@ describe("ranking", () => {
     const untitled = Array.from({ length: 50 }, (_, at) => ({ key: `t${at}`, name: `thing_${at}` }));
     const index = indexOf(
       ...untitled,
-      { key: "title", name: "x", title: "Pay an invoice today" },
+      { key: "title", name: "x", title: "invoice" },
       {
         key: "text",
         name: "y",
@@ -138,6 +138,65 @@ describe("ranking", () => {
       .map((match) => match.score);
     expect(scores.length).toBe(3);
     expect(scores).toEqual(scores.toSorted((left, right) => right - left));
+  });
+});
+
+describe("several wishes", () => {
+  const index = indexOf(
+    weather,
+    mail,
+    files,
+    { key: "flight", name: "book_flight", description: "Books a seat on a plane to a city." },
+    { key: "hotel", name: "book_hotel", description: "Books a room in a city, for a person or several." },
+  );
+
+  test("each gets its tool, however much the others say", () => {
+    const query =
+      "Book a hotel room in a nice city for several persons, not far from the middle of the city. Also, send an email.";
+    expect(keys(index, query, { limit: 2 }).sort()).toEqual(["hotel", "mail"]);
+    const shareOfMail = (intents: boolean) => {
+      const matches = index.search(query, { intents });
+      return matches.find(({ key }) => key === "mail")!.score / matches[0]!.score;
+    };
+    expect(shareOfMail(true)).toBeGreaterThan(1.1 * shareOfMail(false));
+  });
+
+  test("one wish is ranked by all that it says", () => {
+    const query = "list the files";
+    expect(index.search(query)).toEqual(index.search(query, { intents: false }));
+  });
+});
+
+describe("fair to short and long tools", () => {
+  test("a tool without parameters is not behind one that repeats its words in them", () => {
+    const properties = Object.fromEntries(
+      ["invoice_id", "invoice_date", "customer"].map((name) => [
+        name,
+        { description: "Of the archive, the day or so." },
+      ]),
+    );
+    const padding = Array.from({ length: 10 }, (_, at) => ({
+      key: `p${at}`,
+      name: `other_${at}`,
+      parameters: { properties },
+    }));
+    const long = {
+      key: "long",
+      name: "archive",
+      description: "Moves things to an archive.",
+      parameters: { properties },
+    };
+    const short = { key: "short", name: "invoice_archive", description: "Archives an invoice." };
+    expect(keys(indexOf(...padding, long, short), "put this invoice into the archive")[0]).toBe("short");
+  });
+
+  test("a name that is said again as alias and title counts once", () => {
+    const one = { key: "b", name: "pay_invoice", description: "Pays." };
+    const twice = { ...one, key: "a", aliases: ["pay-invoice", "payInvoice"], title: "Pay invoice" };
+    const scores = indexOf(one, twice)
+      .search("the invoice please")
+      .map(({ score }) => score);
+    expect(scores[0]).toBeCloseTo(scores[1]!, 6);
   });
 });
 
@@ -295,6 +354,6 @@ describe("the beginning of a name", () => {
     two.add({ key: "a", name: "file_info", description: "Facts." });
     two.add({ key: "b", name: "reader", description: "File, file and again file: reads a file." });
     two.add({ key: "c", name: "filename_of", description: "Something else." });
-    expect(two.search("file").map(({ key }) => key)).toEqual(["a", "b", "c"]);
+    expect(two.search("file").map(({ key }) => key)).toEqual(["b", "a", "c"]);
   });
 });

@@ -1,63 +1,75 @@
+import type { Meanings, WeightedWord, WordVectors } from "./meaning.ts";
+import { bestOf, highestOf, Postings, type TermCounts } from "./postings.ts";
+import { clausesOf, type QueryTerm, queryTerms } from "./request.ts";
 import { fieldTexts, SEARCH_FIELDS, type SearchDocument, similarTerms } from "./search-document.ts";
-import { queryTerms, STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
+import { STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
 
-interface SearchMatch {
+export interface SearchMatch {
   readonly key: string;
   /** Comparable only with other scores of the same search. */
   readonly score: number;
 }
 
-/** What is needed to score and remove a document. */
+interface SearchOptions {
+  readonly limit?: number;
+  /** Whether a document may be found. */
+  readonly accept?: ((key: string) => boolean) | undefined;
+  /** `false`: a request is only looked for as a whole. */
+  readonly intents?: boolean | undefined;
+  /** What is added to the scores of some keys. */
+  readonly bonus?: ReadonlyMap<string, number> | undefined;
+}
+
 interface IndexedDocument {
   readonly key: string;
-  /** How many words each of its fields has. */
-  readonly lengths: readonly number[];
-  readonly terms: readonly string[];
   /** The tool's name and aliases, each both as written and as separate words, in lower case. */
   readonly spellings: ReadonlySet<string>;
 }
 
 /**
- * Searches tools by their names and texts: first tools whose name or alias is the query itself, then BM25F over the
- * fields of `SearchDocument`. Scores depend only on the documents in the index, not on its history.
+ * Searches tools by their names and texts: first tools whose name or alias is the query itself, then those whose texts have
+ * the most of what the query says (BM25F over the fields of `SearchDocument`) or mean the same. Scores depend only on
+ * the documents in the index, not on its history.
  */
 export class ToolIndex {
-  /**
-   * The documents by slot number. The slot of a removed document is empty until another document takes it.
-   */
+  readonly #postings = new Postings();
+  readonly #meanings: Meanings | undefined;
+  /** The documents by slot number. The slot of a removed document is empty until another document takes it. */
   readonly #documents: (IndexedDocument | undefined)[] = [];
   readonly #emptySlots: number[] = [];
   readonly #slots = new Map<string, number>();
-  /**
-   * For every term that some document contains now: the slots of those documents, each with the term's packed
-   * counts by field (see `countTerms`).
-   */
-  readonly #postings = new Map<string, Map<number, number>>();
+  /** Used by one search after another: making them anew costs more than a search. */
+  readonly #buffers: Float32Array[] = [];
   /** Slots by the spellings of names and aliases. */
-  readonly #named = new Map<string, Map<number, true>>();
-  readonly #fields = SEARCH_FIELDS.map(() => ({ total: 0, documents: 0 }));
+  readonly #named = new Map<string, Set<number>>();
+
+  constructor(words?: WordVectors) {
+    this.#meanings = words?.newIndex();
+  }
 
   get size(): number {
     return this.#slots.size;
   }
 
-  /**
-   * Adds a document, or replaces the document that has the same key. Never throws, whatever the tool's texts
-   * contain.
-   */
+  /** Adds a document, or replaces the document that has the same key. Never throws, whatever the tool's texts contain. */
   add(document: SearchDocument): void {
     const { key, name, aliases = [] } = document;
-    const { lengths, counts } = countTerms(document);
+    const texts = fieldTexts(document);
+    const counts = countTerms(texts);
     const spellings = new Set(
       [name, ...aliases].flatMap((one) => [literalSpelling(one), wordSpelling(one)]).filter(Boolean),
     );
     this.remove(key);
     const slot = this.#emptySlots.pop() ?? this.#documents.length;
-    this.#documents[slot] = { key, lengths, terms: [...counts.keys()], spellings };
+    this.#documents[slot] = { key, spellings };
     this.#slots.set(key, slot);
-    for (const [term, packed] of counts) put(this.#postings, term, slot, packed);
-    for (const spelling of spellings) put(this.#named, spelling, slot, true);
-    this.#countLengths(lengths, 1);
+    this.#postings.add(slot, counts);
+    this.#meanings?.add(slot, weighedWords(texts));
+    for (const spelling of spellings) {
+      const slots = this.#named.get(spelling);
+      if (slots === undefined) this.#named.set(spelling, new Set([slot]));
+      else slots.add(slot);
+    }
   }
 
   /** Returns whether the key was there. */
@@ -65,80 +77,125 @@ export class ToolIndex {
     const slot = this.#slots.get(key);
     const document = slot === undefined ? undefined : this.#documents[slot];
     if (slot === undefined || document === undefined) return false;
-    for (const term of document.terms) take(this.#postings, term, slot);
-    for (const spelling of document.spellings) take(this.#named, spelling, slot);
-    this.#countLengths(document.lengths, -1);
+    this.#postings.remove(slot);
+    this.#meanings?.remove(slot);
+    for (const spelling of document.spellings) {
+      const slots = this.#named.get(spelling);
+      slots?.delete(slot);
+      if (slots?.size === 0) this.#named.delete(spelling);
+    }
     this.#documents[slot] = undefined;
     this.#emptySlots.push(slot);
     return this.#slots.delete(key);
   }
 
   /** The best matches first; equal scores by key. */
-  search(query: string, { limit = DEFAULT_LIMIT }: { readonly limit?: number } = {}): SearchMatch[] {
+  search(
+    query: string,
+    { limit = DEFAULT_LIMIT, accept = () => true, intents = true, bonus }: SearchOptions = {},
+  ): SearchMatch[] {
     if (this.size === 0 || !(limit >= 1)) return [];
-    const scores = new Float32Array(this.#documents.length);
-    for (const [term, weight] of this.#weighTerms(query)) this.#addScores(term, weight, scores);
+    const scores = this.#score(query, intents);
+    for (const [key, more] of bonus ?? []) {
+      const slot = this.#slots.get(key);
+      if (slot !== undefined) scores[slot]! += more;
+    }
     this.#raisePrefixMatches(query, scores);
     this.#raiseExactMatches(query, scores);
-    const most = Math.floor(limit);
-    // Numbers are sorted many times faster than matches, of which there may be tens of thousands.
-    const found = scores.filter((score) => score > 0);
-    const least = found.length > most ? found.sort()[found.length - most]! : 0;
-    const matches: SearchMatch[] = [];
-    scores.forEach((score, slot) => {
-      if (score > 0 && score >= least) matches.push({ key: this.#documents[slot]!.key, score });
-    });
-    matches.sort((left, right) => right.score - left.score || (left.key < right.key ? -1 : 1));
-    return matches.slice(0, most);
+    return this.#pick(scores, Math.floor(limit), accept);
+  }
+
+  /** How much two texts say the same, from 0 to 1, whatever the documents say. */
+  likeness(one: string, other: string): number {
+    const left = this.#rarities(one);
+    const right = this.#rarities(other);
+    const shared = [...left.keys()].filter((term) => right.has(term));
+    const words =
+      sumOf(shared.map((term) => left.get(term)!)) /
+      Math.sqrt(sumOf(left.values()) * sumOf(right.values()) || 1);
+    const meaning = this.#meanings?.likeness(splitWords(one), splitWords(other));
+    return meaning === undefined ? words : (words + meaning) / 2;
+  }
+
+  #rarities(text: string): Map<string, number> {
+    return new Map(queryTerms(text).map(({ term }) => [term, this.#postings.rarity(term)]));
   }
 
   /**
-   * The terms of a query that some document contains, with their weights; if there are very many, only those
-   * with the highest weights.
+   * The scores of all slots. What the whole request says counts, and beside it the part of the request that a tool fits best:
+   * so each of several wishes gets its tools, whatever the others say, and a request for one thing is ranked by all of it.
    */
-  #weighTerms(query: string): [term: string, weight: number][] {
-    const wanted = queryTerms(query);
+  #score(query: string, intents: boolean): Float32Array {
+    const clauses = intents ? clausesOf(query) : [];
+    const { scores, best } = this.#wordScores(this.#knownTerms(query), 0);
+    // Words that are hardly anywhere say little, even of the tools that fit them best.
+    const weight = Math.min(1, best / ENOUGH_WORDS);
+    for (let slot = 0; slot < scores.length; slot++) scores[slot]! *= weight;
+    const parts = clauses.map((clause, at) => this.#wordScores(queryTerms(clause), at + 1));
+    addBest(scores, parts, CLAUSE_WEIGHT * best * weight);
+    this.#addMeaning([query, ...clauses], scores);
+    return scores;
+  }
+
+  /** How much of what the terms say is in each document, from 0 to 1, and how much is in the best. */
+  #wordScores(terms: readonly QueryTerm[], buffer: number): WordScores {
+    const count = this.#documents.length;
+    if ((this.#buffers[buffer]?.length ?? 0) < count) this.#buffers[buffer] = new Float32Array(2 * count);
+    const scores = this.#buffers[buffer]!.subarray(0, count).fill(0);
+    let most = 0;
+    for (const { term, weight, isWord } of terms) {
+      if (!isWord && !this.#postings.has(term)) continue;
+      const weighed = weight * this.#postings.rarity(term);
+      most += weighed;
+      this.#postings.addScores(term, weighed, scores);
+    }
+    if (most > 0) for (let slot = 0; slot < count; slot++) scores[slot]! /= most;
+    return { scores, best: highestOf(scores) };
+  }
+
+  /** Adds how near documents are in meaning to the request or to a part of it: of those with the best words, and the nearest. */
+  #addMeaning(parts: readonly string[], scores: Float32Array): void {
+    const meanings = this.#meanings;
+    if (meanings === undefined) return;
+    const vectors = parts.flatMap((part) => meanings.vectorOf(splitWords(part)) ?? []);
+    if (vectors.length === 0) return;
+    const candidates = new Set(bestOf(scores, MAX_CANDIDATES));
+    for (const vector of vectors)
+      for (const slot of meanings.nearest(vector, MAX_CANDIDATES)) candidates.add(slot);
+    for (const slot of candidates) {
+      const nearest = meanings.similarity(vectors, slot);
+      if (nearest > (scores[slot]! > 0 ? 0 : LEAST_SIMILARITY)) scores[slot]! += MEANING_WEIGHT * nearest;
+    }
+  }
+
+  /**
+   * The terms of a text. A word that no document contains is replaced by similar ones if the text is short; otherwise it
+   * stays, because what it says is not in any document.
+   */
+  #knownTerms(text: string): QueryTerm[] {
+    const wanted = queryTerms(text);
     const words = wanted.filter((each) => each.isWord);
     const toleratesSlips = words.length <= MAX_WORDS_FOR_SIMILAR;
-    const weights = new Map<string, number>();
-    const add = (term: string, weight: number): boolean => {
-      const frequency = this.#postings.get(term)?.size;
-      if (frequency === undefined) return false;
-      const rarity = Math.log(1 + (this.size - frequency + 0.5) / (frequency + 0.5));
-      weights.set(term, Math.max(weights.get(term) ?? 0, weight * rarity));
-      return true;
-    };
-    for (const each of wanted) {
-      if (add(each.term, each.weight) || !each.isWord || !toleratesSlips) continue;
-      const similar = similarTerms(each.term, this.#postings.keys(), each === words.at(-1));
-      for (const term of similar) add(term, each.weight * SIMILAR_WEIGHT);
-    }
-    if (weights.size <= MAX_WEIGHED_TERMS) return [...weights];
-    return [...weights].sort((left, right) => right[1] - left[1]).slice(0, MAX_WEIGHED_TERMS);
+    const known = wanted.flatMap((each) => {
+      if (this.#postings.has(each.term)) return each;
+      if (!each.isWord || !toleratesSlips) return each;
+      const similar = similarTerms(each.term, this.#postings.terms(), each === words.at(-1));
+      return similar.length === 0
+        ? each
+        : similar.map((term) => ({ ...each, term, weight: each.weight * SIMILAR_WEIGHT }));
+    });
+    return known.slice(0, MAX_WEIGHED_TERMS);
   }
 
-  #addScores(term: string, weight: number, scores: Float32Array): void {
-    for (const [slot, packed] of this.#postings.get(term) ?? []) {
-      const { lengths } = this.#documents[slot]!;
-      let frequency = 0;
-      let field = 0;
-      for (let counts = packed; counts !== 0; counts >>>= COUNT_BITS, field++) {
-        const count = counts & MAX_COUNT;
-        if (count > 0) frequency += count * this.#occurrenceWeight(field, lengths[field]!);
-      }
-      scores[slot]! += (weight * frequency) / (SATURATION + frequency);
+  #pick(scores: Float32Array, limit: number, accept: (key: string) => boolean): SearchMatch[] {
+    // Where many of the best are not accepted, more are looked at.
+    for (let count = 2 * limit; ; count *= 4) {
+      const slots = bestOf(scores, count);
+      const matches = slots.map((slot) => ({ key: this.#documents[slot]!.key, score: scores[slot]! }));
+      matches.sort((left, right) => right.score - left.score || (left.key < right.key ? -1 : 1));
+      const accepted = matches.filter(({ key }) => accept(key)).slice(0, limit);
+      if (accepted.length >= limit || slots.length < count) return accepted;
     }
-  }
-
-  /**
-   * The weight of one occurrence of a word in a field; lower when the field is longer than the same field of
-   * other tools.
-   */
-  #occurrenceWeight(field: number, length: number): number {
-    const { weight, lengthDiscount } = SEARCH_FIELDS[field]!;
-    const { total, documents } = this.#fields[field]!;
-    const relativeLength = total === 0 ? 1 : (length * documents) / total;
-    return weight / (1 - lengthDiscount + lengthDiscount * relativeLength);
   }
 
   /**
@@ -147,13 +204,13 @@ export class ToolIndex {
    */
   #raisePrefixMatches(query: string, scores: Float32Array): void {
     const start = literalSpelling(query);
-    if (start.length < 2 || start.length > MAX_NAME_LENGTH || /\s/.test(start)) return;
+    if (start.length < 2 || start.length > MAX_PREFIX_LENGTH || /\s/.test(start)) return;
     const isKnownWord = queryTerms(query).every(({ term }) => this.#postings.has(term));
     const isName = /[^\p{L}\p{N}]/u.test(start) || !isKnownWord;
     const found = new Set<number>();
     for (const [spelling, slots] of this.#named)
-      if (spelling.startsWith(start)) for (const slot of slots.keys()) found.add(slot);
-    const step = isName ? scores.reduce((best, score) => Math.max(best, score), 0) + 1 : 0;
+      if (spelling.startsWith(start)) for (const slot of slots) found.add(slot);
+    const step = isName ? highestOf(scores) + 1 : 0;
     for (const slot of found) scores[slot] = Math.max(scores[slot]! + step, LEAST_SCORE);
   }
 
@@ -163,57 +220,61 @@ export class ToolIndex {
    */
   #raiseExactMatches(query: string, scores: Float32Array): void {
     if (query.length > MAX_NAME_LENGTH) return;
-    const literal = [...(this.#named.get(literalSpelling(query))?.keys() ?? [])];
-    const sameWords = [...(this.#named.get(wordSpelling(query))?.keys() ?? [])];
-    if (literal.length + sameWords.length === 0) return;
-    const step = scores.reduce((best, score) => Math.max(best, score), 0) + 1;
-    for (const slot of new Set([...literal, ...sameWords])) {
-      scores[slot]! += literal.includes(slot) ? 2 * step : step;
-    }
-  }
-
-  /**
-   * Adds the field lengths of a document, or subtracts them. Only documents that have a field count for its
-   * mean length; otherwise a title would weigh almost nothing where few tools have one.
-   */
-  #countLengths(lengths: readonly number[], sign: 1 | -1): void {
-    this.#fields.forEach((field, index) => {
-      field.total += sign * lengths[index]!;
-      if (lengths[index]! > 0) field.documents += sign;
-    });
+    const literal = this.#named.get(literalSpelling(query)) ?? none;
+    const sameWords = this.#named.get(wordSpelling(query)) ?? none;
+    if (literal.size + sameWords.size === 0) return;
+    const step = highestOf(scores) + 1;
+    for (const slot of new Set([...literal, ...sameWords]))
+      scores[slot]! += literal.has(slot) ? 2 * step : step;
   }
 }
 
-function put<Value>(lists: Map<string, Map<number, Value>>, name: string, slot: number, value: Value): void {
-  const list = lists.get(name);
-  if (list === undefined) lists.set(name, new Map([[slot, value]]));
-  else list.set(slot, value);
+const none: ReadonlySet<number> = new Set();
+
+function sumOf(values: Iterable<number>): number {
+  return [...values].reduce((sum, value) => sum + value, 0);
 }
 
-function take(lists: Map<string, Map<number, unknown>>, name: string, slot: number): void {
-  const list = lists.get(name);
-  list?.delete(slot);
-  if (list?.size === 0) lists.delete(name);
+interface WordScores {
+  readonly scores: Float32Array;
+  readonly best: number;
 }
 
-/** How often each term occurs in each field, the counts of one term packed into one number. */
-function countTerms(document: SearchDocument): { lengths: number[]; counts: Map<string, number> } {
+/** Adds to each score how well the slot fits the part that it fits best, where the best of each part has `weight`. */
+function addBest(scores: Float32Array, parts: readonly WordScores[], weight: number): void {
+  const useful = parts.filter(({ best }) => best > 0);
+  if (useful.length === 0) return;
+  for (let slot = 0; slot < scores.length; slot++) {
+    let most = 0;
+    for (const part of useful) most = Math.max(most, part.scores[slot]! / part.best);
+    scores[slot]! += weight * most;
+  }
+}
+
+/**
+ * How much each term weighs in a document, in halves. Names and titles that say the same word again do not make it
+ * weigh more: a tool has an alias for its callers' sake. Joined words do not make a document longer.
+ */
+function countTerms(texts: ReturnType<typeof fieldTexts>): TermCounts {
   const counts = new Map<string, number>();
-  const lengths = fieldTexts(document).map((texts, field) => {
-    const shift = field * COUNT_BITS;
-    const keepsStopWords = SEARCH_FIELDS[field]!.keepsStopWords;
-    let length = 0;
-    for (const text of texts) {
-      tokenize(text, (term, word) => {
-        if (!keepsStopWords && STOP_WORDS.has(word)) return;
-        length++;
-        const packed = counts.get(term) ?? 0;
-        if (((packed >>> shift) & MAX_COUNT) < MAX_COUNT) counts.set(term, packed + (1 << shift));
+  let length = 0;
+  texts.forEach((own, field) => {
+    const { weight, keepsStopWords } = SEARCH_FIELDS[field]!;
+    for (const text of own) {
+      const before = new Set(keepsStopWords ? counts.keys() : []);
+      tokenize(text, (term, word, joined) => {
+        if (keepsStopWords ? before.has(term) : STOP_WORDS.has(word)) return;
+        counts.set(term, (counts.get(term) ?? 0) + 2 * weight);
+        if (!joined) length += 2 * weight;
       });
     }
-    return length;
   });
-  return { lengths, counts };
+  return { length, counts };
+}
+
+function* weighedWords(texts: ReturnType<typeof fieldTexts>): Generator<WeightedWord> {
+  for (const [field, own] of texts.entries())
+    for (const text of own) for (const word of splitWords(text)) yield [word, SEARCH_FIELDS[field]!.meaning];
 }
 
 function literalSpelling(name: string): string {
@@ -224,15 +285,22 @@ function wordSpelling(name: string): string {
   return splitWords(name).join(" ");
 }
 
-/** Six fields of five bits each fit into one number of 32 bits. */
-const COUNT_BITS = 5;
-const MAX_COUNT = 2 ** COUNT_BITS - 1;
-/** BM25's `k1`: how soon further occurrences of the same word stop counting. */
-const SATURATION = 1.2;
 const DEFAULT_LIMIT = 10;
 /** Of a tool that is found by the beginning of its name alone. */
 const LEAST_SCORE = 1e-6;
 const MAX_NAME_LENGTH = 512;
+/** Longer texts without spaces are sentences of a language that has none. */
+const MAX_PREFIX_LENGTH = 64;
 const MAX_WEIGHED_TERMS = 256;
 const MAX_WORDS_FOR_SIMILAR = 6;
 const SIMILAR_WEIGHT = 0.5;
+/** How many documents are compared by meaning: of those with the best words, and of those nearest to each part. */
+const MAX_CANDIDATES = 60;
+/** What a part of the request counts beside the whole. */
+const CLAUSE_WEIGHT = 0.5;
+/** The share of a request that a tool must have for its words to count fully. */
+const ENOUGH_WORDS = 0.2;
+/** What full similarity counts beside words that say all that the request says. */
+const MEANING_WEIGHT = 0.25;
+/** Below it, a document without any of the words only happens to lie in the same direction. */
+const LEAST_SIMILARITY = 0.3;

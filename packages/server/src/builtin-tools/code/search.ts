@@ -111,7 +111,7 @@ function toOptions(args: SearchArguments, target: string): string[] {
     ...(args.ignoreCase ? ["--ignore-case"] : []),
     ...(args.filesOnly ? ["--max-count=1"] : [`--context=${args.context}`]),
     ...args.glob.map((glob) => `--glob=${glob.replace(/^\.\//, "")}`),
-    // Last, because the last pattern that fits decides.
+    // These come last because ripgrep obeys the last pattern that fits: the caller cannot undo them.
     "--glob=!.git",
     "--glob=!node_modules",
     "--glob=!.toolrack",

@@ -31,6 +31,8 @@ interface InboxParts {
    * Returns the caller of the first call of the chain that a call belongs to. Default: the call's own caller.
    */
   readonly originOf?: (callId: string) => string | undefined;
+  /** Returns by what the caller made a call, such as an MCP client. */
+  readonly viaOf?: (callId: string) => string | undefined;
   /**
    * Returns the name that a tool had before it was renamed. Rules for that name which deny or ask also hold
    * for the renamed tool.
@@ -399,7 +401,8 @@ export class ApprovalInbox {
     // A call whose arguments contain secrets cannot be repeated: the store has only masked arguments.
     const canBeRepeated = request.stage === "before" && isDeepStrictEqual(shown.input, request.input);
     const isResumable = canBeRepeated && this.#isRepeated(request);
-    const writing = this.#store.approvals.add(id, shown, isResumable);
+    const via = this.#parts.viaOf?.(request.callId);
+    const writing = this.#store.approvals.add(id, { ...shown, ...(via && { via }) }, isResumable);
     this.#write(writing);
     const approval = await writing;
     this.#waiting.set(id, { request, isResumable, settle: resolve, answers: 0, isSeen: false });
@@ -463,7 +466,7 @@ export class ApprovalInbox {
 
 /** Tells the caller where its question waits. */
 export const INBOX = "the server's inbox (the Approvals page of the console, or `toolrack approvals`)";
-/** The suffix of a repeated call's id. */
+/** Added to the id of a call when it is made again, because its process ended while it waited for approval. */
 export const RESUMED = "-resumed";
 const NOT_AN_APPROVER =
   "This token may not answer this question: it has no grant to approve calls of the tool. An admin can, or a token that was made with --approve for it.";

@@ -37,6 +37,9 @@ const session = ["The conversation.", s.ref("ChatSession")] as const;
 /** Default number of messages per page. */
 const MESSAGES = 200;
 
+/** How many tools that are not offered to a model are listed. */
+const MOST_LISTED = 1_000;
+
 export function chatRoutes(parts: ChatRouteParts): Route[] {
   const route = routesFor("chat", "token");
   const find = async ({ grant, params: { id } }: Pick<RouteRequest<{ id: string }>, "grant" | "params">) => {
@@ -71,6 +74,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
             budget: s.integer(),
             tokens: s.integer("Of what is offered."),
             tools: s.list(s.object({ name: s.text(), tokens: s.integer(), offered: s.boolean() })),
+            "unlisted?": s.integer("How many tools are not offered, when they are too many to be listed."),
           }),
         ],
         errors: ["expert_not_found", "provider_missing"],
@@ -79,14 +83,15 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
           const reach = requestedReach(parts, grant, expert);
           const { costs } = await tools.getTools(reach, { budget, query });
           const names = new Set(costs.map(({ name }) => name));
-          const others = tools.getCosts(reach).filter(({ name }) => !names.has(name));
+          const others = tools.getOtherCosts(reach, names, MOST_LISTED);
           return {
             budget,
             tokens: costs.reduce((sum, cost) => sum + cost.tokens, 0),
             tools: [
               ...costs.map((cost) => ({ ...cost, offered: true })),
-              ...others.map((cost) => ({ ...cost, offered: false })),
+              ...others.costs.map((cost) => ({ ...cost, offered: false })),
             ],
+            unlisted: others.unlisted || undefined,
           };
         },
       },

@@ -69,7 +69,7 @@ export function toCompletion(completion: Completion, form: CompletionForm): Reco
 export class CompletionStream extends AnswerStream {
   readonly #form: CompletionForm;
   readonly #head: Record<string, unknown>;
-  /** The chunk of a text before and behind the text. */
+  /** The JSON of a chunk, split where its text stands: a text is sent by putting it between the two parts. */
   readonly #textFrame: readonly string[];
   /** Which models were asked before the stream opened. */
   readonly #early: TurnEvent[] = [];
@@ -165,7 +165,7 @@ export class CompletionStream extends AnswerStream {
   }
 }
 
-/** Stands for a text in the frame of its chunk. */
+/** Marks the place of the text in the JSON that `#textFrame` is split from. */
 const PLACE = "\u0000text";
 
 function choiceOf(delta: object, finish: string | null = null, logprobs: unknown = null): object {

@@ -132,7 +132,7 @@ async function create(
   const identity = identify(incoming.headers, grant.id, said);
   const work: CompletionWork = (run) => responses.answer({ settings, items }, { ...wanted, ...run });
   if (background) {
-    // Nobody reads this run, so that no closed connection ends it.
+    // No connection is attached to a background run, so a client that disconnects does not end it.
     const run = runs.find(identity) ?? runs.begin(identity, work);
     const message = await responses.require({ grant }, `resp_${digitsOf(await run.begun)}`);
     return body.stream ? follow(parts, responses, message, outgoing) : view(responses, message);

@@ -115,13 +115,16 @@ export abstract class AnswerStream {
 
   abstract tell(event: TurnEvent): void;
 
-  /** `isTold`: the events were streamed as they happened. */
+  /**
+   * Writes the end of the answer. `isTold`: the events were already streamed as they happened, so they are not sent
+   * again.
+   */
   abstract end(completion: Completion, isTold: boolean): typeof sent;
 
   /** Sends the first events. */
   protected abstract begin(): void;
 
-  /** Adds a text of the rack's own. */
+  /** Adds a paragraph that the rack wrote, not the model. */
   protected abstract paragraph(text: string): void;
 
   readonly keepAlive = (): void => {
@@ -167,7 +170,8 @@ export abstract class AnswerStream {
     if (text === "" || this.outgoing.destroyed) return;
     // What is written now may be long. Only what was left unread before shows that a reader is too slow.
     if (this.outgoing.writableLength > MOST_WAITING) return void this.outgoing.destroy();
-    // Otherwise Node would write only after another turn of its queue.
+    // `cork` and `uncork` make Node write at once. Without them it would write only in a later turn of the event
+    // loop.
     if (!this.#isCorked) this.outgoing.cork();
     this.#isCorked = false;
     this.#writtenAt = performance.now();

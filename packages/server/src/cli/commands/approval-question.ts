@@ -3,6 +3,7 @@ import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
 import { isRecord } from "../../helpers/index.ts";
 import type { Cli } from "../cli.ts";
 import { printable } from "../text.ts";
+import { callerText } from "./logs.ts";
 
 type Answer = "approve" | "deny" | "edit";
 type Arguments = Readonly<Record<string, unknown>>;
@@ -28,14 +29,14 @@ export async function askApproval(
 }
 
 function describe(cli: Cli, request: ApprovalRequest, input: Arguments): string {
-  const { toolName, displayName, caller, details } = request;
+  const { toolName, displayName, details } = request;
   const line = (title: string, shown: string) =>
     cli.styleTalk("bold", title) +
     " ".repeat(11 - title.length) +
     printable(shown).replaceAll("\n", `\n${" ".repeat(11)}`);
   return [
     line("Tool", displayName === toolName ? toolName : `${displayName} (${toolName})`),
-    line("Caller", caller),
+    line("Caller", callerText(request)),
     line("Arguments", JSON.stringify(input, null, 2)),
     ...(details === undefined ? [] : [line("Details", JSON.stringify(details, null, 2))]),
   ].join("\n");

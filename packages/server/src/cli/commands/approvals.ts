@@ -61,14 +61,21 @@ export async function approvals(
 async function list(cli: Cli, all: boolean): Promise<void> {
   const state = all ? "all" : "pending";
   const { items } = await askInbox<Page<StoredApproval>>(cli, `/api/approvals?state=${state}&limit=500`);
+  const callerText = await loadCallerText();
+  const rows = items.map((approval) => rowOf(approval, callerText(approval)));
   cli.answer({ approvals: items }, () => {
-    if (items.length > 0)
-      cli.table(["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"], items.map(rowOf));
+    if (items.length > 0) cli.table(["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"], rows);
     else cli.talk(all ? "Nobody was asked anything yet." : "Nothing waits for an answer.");
   });
 }
 
-function rowOf({ id, state, toolName, caller, message, input, expiresAt, reason }: StoredApproval): string[] {
+/** Loaded late, because it brings a part of the program that no other question to the server needs. */
+async function loadCallerText() {
+  return (await import("./logs.ts")).callerText;
+}
+
+function rowOf(approval: StoredApproval, caller: string): string[] {
+  const { id, state, toolName, message, input, expiresAt, reason } = approval;
   const left = formatDuration(Math.max(0, expiresAt - Date.now()));
   const shown = state === "pending" ? `${state}, ${left} left` : state;
   const why = reason === undefined ? "" : ` (${reason})`;
@@ -84,7 +91,7 @@ async function answer(
   const edited = args === undefined ? undefined : await readArguments(cli, args);
   const fitting = when === undefined ? undefined : await readArguments(cli, when, "--when");
   const hasPattern = tool !== undefined || fitting !== undefined;
-  // JSON leaves out undefined members.
+  // Members that are undefined are not sent, because JSON leaves them out.
   const body = {
     decision,
     reason,
@@ -98,8 +105,9 @@ async function answer(
     "POST",
     body,
   );
-  const { state, toolName, caller } = approval;
-  cli.answer({ approval }, () => cli.talk(`${state}: ${oneLine(toolName)} for ${oneLine(caller)}`));
+  const { state, toolName } = approval;
+  const callerText = await loadCallerText();
+  cli.answer({ approval }, () => cli.talk(`${state}: ${oneLine(toolName)} for ${callerText(approval)}`));
 }
 
 async function listRules(cli: Cli): Promise<void> {

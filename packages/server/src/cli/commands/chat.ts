@@ -108,7 +108,7 @@ class Conversation {
     this.#cli.onInterrupt(stop);
     keys.listen();
     try {
-      // JSON leaves out undefined members.
+      // Members that are undefined are not sent, because JSON leaves them out.
       const body = { content: message, model: this.#options.model };
       const response = await this.#client.open(`/api/chat/sessions/${session}/messages`, body);
       return await this.#show(response, keys);

@@ -79,7 +79,7 @@ function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean, found?: Lin
 function printFile(cli: Cli, { file, status, contract, tools, warnings, failure }: FileReport): void {
   const { text, style } = marks[status];
   const where = failure === undefined ? file : whereOf(failure);
-  const what = contract === undefined ? "" : oneLine(`${contract}: ${tools.join(", ")}`);
+  const what = contract === undefined ? "" : oneLine(`${contract}: ${namesOf(tools)}`);
   cli.print(`${cli.style(style, text)}  ${oneLine(where)}  ${what}`.trimEnd());
   const notes = failure === undefined ? warnings : [...warnings, failure.reason, failure.remedy];
   for (const note of notes) cli.print(`         ${printable(note).replaceAll("\n", "\n         ")}`);
@@ -117,8 +117,16 @@ function printReload(cli: Cli, { compiled, added, changed, removed, duration, fi
 export function describeChanges(changes: Pick<LoadReport, "added" | "changed" | "removed">): string {
   return Object.entries(changes)
     .filter(([, names]) => names.length > 0)
-    .map(([how, names]) => `${how} ${names.join(", ")}`)
+    .map(([how, names]) => `${how} ${namesOf(names)}`)
     .join("; ");
+}
+
+/** A file may have thousands of tools; `--json` has all their names. */
+const MOST_NAMES = 30;
+
+function namesOf(tools: readonly string[]): string {
+  const rest = tools.length - MOST_NAMES;
+  return rest <= 0 ? tools.join(", ") : `${tools.slice(0, MOST_NAMES).join(", ")} and ${rest} more`;
 }
 
 /** What a check opens, and the path whose files it reports. */

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { oneLine } from "../text.ts";
-import type { FoundServer } from "./gateway-files.ts";
+import type { FoundServer } from "./gateway-imports.ts";
 import { knownPlaces, serversIn } from "./mcp-server-files.ts";
 
 /**
@@ -70,7 +70,10 @@ async function readServers(cli: Cli, path: string): Promise<readonly FoundServer
   });
 }
 
-/** Imported late: most files are JSON. */
+/**
+ * Chooses the parser by the file's ending. The TOML and YAML parsers are imported here, because most files are
+ * JSON.
+ */
 async function parserOf(path: string): Promise<readonly [form: string, parse: (text: string) => unknown]> {
   if (/\.toml$/i.test(path)) {
     const { getStaticTOMLValue, parseTOML } = await import("toml-eslint-parser");

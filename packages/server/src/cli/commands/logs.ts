@@ -1,5 +1,6 @@
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
+import { namedCaller } from "@toolrack/core/internal";
 import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../calls/index.ts";
 
 import type { StoredCall } from "../../store/index.ts";
@@ -206,6 +207,12 @@ async function inodeAt(path: string): Promise<number | undefined> {
   );
 }
 
+/** Who made a call, on one line, in the words of the console. */
+export function callerText(call: { readonly caller?: string; readonly via?: string | undefined }): string {
+  const { name, by } = namedCaller(call);
+  return oneLine([name, by].filter(Boolean).join(" · ") || "-");
+}
+
 const NAME_WIDTH = 28;
 
 /** One call as a line for people: time, outcome, duration, tool, caller and error. */
@@ -224,7 +231,11 @@ export function formatLogLine(
     style(isError ? "red" : isCancelled ? "yellow" : "green", word),
     padDisplay(typeof line.cost === "number" ? formatDuration(line.cost) : "", 9, "start"),
     padDisplay(oneLine(String(name)), NAME_WIDTH),
-    oneLine(String(line.caller || "-")),
+    // Tools may write lines of their own, with anything in them.
+    callerText({
+      caller: String(line.caller ?? ""),
+      via: line.via === undefined ? undefined : String(line.via),
+    }),
     ...(line.err === undefined ? [] : [oneLine(String(line.err))]),
   ];
   return parts.join("  ");
@@ -259,24 +270,13 @@ export async function calls(cli: Cli, _action: "show", id: string): Promise<void
 }
 
 function linesOf(cli: Cli, call: StoredCall): string[] {
-  const {
-    callId,
-    toolName,
-    outcome,
-    duration,
-    caller,
-    timestamp,
-    parameters,
-    log = [],
-    result,
-    trace,
-    via,
-  } = call;
+  const { callId, toolName, outcome, duration, timestamp, parameters, log = [], result, trace } = call;
   const title = (text: string) => cli.style("bold", text);
-  const facts = [oneLine(callId), new Date(timestamp).toISOString(), outcome, formatDuration(duration)];
+  const time = new Date(timestamp).toISOString();
+  const facts = [oneLine(callId), time, outcome, formatDuration(duration), callerText(call)];
   return [
     title(oneLine(toolName)),
-    [...facts, oneLine(caller || "-"), ...(via === undefined ? [] : [oneLine(via)])].join("  "),
+    facts.join("  "),
     "",
     title("Arguments"),
     printable(JSON.stringify(parameters, undefined, 2)),

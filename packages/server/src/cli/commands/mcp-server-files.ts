@@ -11,9 +11,12 @@ import {
   ownSettings,
   type Read,
   refused,
-} from "./gateway-files.ts";
+} from "./gateway-imports.ts";
 
-/** Where servers stand, by the program that writes such files: for the error when none of them is there. */
+/**
+ * The keys under which known programs list their servers. Shown in the error for a file that has none of these
+ * keys.
+ */
 export const knownPlaces =
   '"mcpServers" (most programs, 1MCP, MCPHub, mcpo, MetaMCP), "servers" or "mcp": { "servers" } (VS Code), "context_servers" (Zed), "mcp" (opencode), "mcp_servers" (Codex), "registry" or "servers" (Docker), "targets" (agentgateway) or "entities": { "gateways" } (ContextForge); a file of ToolHive holds one server';
 
@@ -77,7 +80,7 @@ function isOpencodeEntry(entry: unknown): boolean {
  * opencode (`local` and `remote`, the command as a list, `environment`, `{env:NAME}`). What is no object goes on as it is.
  */
 function ordinary(given: unknown, key: string): Read {
-  // The server refuses what is no object, and names it.
+  // An entry that is no object is passed on: the server refuses it with an error that names it.
   if (!isRecord(given)) return { entry: given as unknown as object };
   const isOpencode = isOpencodeEntry(given);
   const source = isOpencode ? asRecord(withVariables(given)) : given;
@@ -124,7 +127,10 @@ function ordinary(given: unknown, key: string): Read {
   };
 }
 
-/** Values of the caller that MCPHub and mcpo pass on, which are written otherwise here. */
+/**
+ * Notes about settings of MCPHub and mcpo that pass values of the caller on to a server: Toolrack writes them
+ * differently.
+ */
 function notesOn({ passthroughHeaders, credentialTemplate, client_header_forwarding }: Members) {
   const isPersonal = [passthroughHeaders, credentialTemplate].some(
     (list) => Array.isArray(list) && list.length > 0,
@@ -135,7 +141,10 @@ function notesOn({ passthroughHeaders, credentialTemplate, client_header_forward
     : [];
 }
 
-/** Undefined for the types that say no more than that there is a command or an address. */
+/**
+ * The type of an entry for `mcp.json`. Undefined for `local` and `remote`, which the entry's command or address
+ * shows anyway.
+ */
 function typeOf(type: unknown): unknown {
   if (typeof type !== "string") return type;
   const plain = type.toLowerCase().replaceAll(/[_-]/g, "");

@@ -27,11 +27,13 @@ export async function newTool(
   // Names are checked before anything is opened.
   const made = scaffold(contract, name);
   return withApp(cli, {}, async (app) => {
-    const folder = resolve(app.workspace.directory, app.config.tools?.[0] ?? "tools");
-    const path = join(folder, made.file);
-    refuseTaken(app, made, path);
-    await write(path, made.text);
-    await report(cli, app, contract, made, relative(app.workspace.directory, path));
+    const { tools, skills } = app.config;
+    const place = (made.place === "tools" ? tools : skills?.folders)?.[0] ?? made.place;
+    const folder = resolve(app.workspace.directory, place);
+    const paths = made.files.map(([path]) => join(folder, path));
+    refuseTaken(app, made, paths[0]!);
+    for (const [at, path] of paths.entries()) await write(path, made.files[at]![1]);
+    await report(cli, app, contract, made, relative(app.workspace.directory, paths[0]!));
   });
 }
 
@@ -99,6 +101,7 @@ async function report(
   { tool }: Scaffold,
   file: string,
 ): Promise<void> {
+  if (contract === "skill") await app.skills.reload();
   const { files } = await app.files.load();
   const failure = files.find((found) => found.file === file)?.failure;
   const next = cli.commandLine(`call ${tool} name=World`);

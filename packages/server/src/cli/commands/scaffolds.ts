@@ -7,21 +7,22 @@ export const contracts = {
   define: "Tool.define in tools/NAME.ts",
   plugin: "opencode's tool() in tools/NAME.ts",
   "single-file": "getMetadata, getSchema and execute in tools/NAME.tool.js, run in the sandbox",
+  skill: "a SKILL.md with a script in skills/NAME, run in the sandbox",
 } as const;
 
 export type ContractName = keyof typeof contracts;
 
 export const contractNames = Object.keys(contracts) as ContractName[]; // The keys of a constant object are its type's keys.
 
-/** A file to start a tool with. */
+/** The files to start a tool with, by their paths below the folder of tools or of skills. The first has the tool. */
 export interface Scaffold {
-  /** Path below the tools folder. */
-  readonly file: string;
-  readonly text: string;
+  readonly place: "tools" | "skills";
+  readonly files: readonly (readonly [path: string, text: string])[];
   readonly tool: string;
 }
 
 const simpleName = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/;
+const skillName = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 const groupAndAction = /^([a-z][a-z0-9_]{0,24})\/([a-z][a-z0-9_]{0,24})$/;
 
 /** What is wrong with a name for a contract; undefined when it can be used. */
@@ -31,6 +32,8 @@ export function nameProblem(contract: ContractName, name: string): string | unde
       ? undefined
       : `The name of an internal tool is GROUP/ACTION in small letters, digits and _, such as text/greet; "${name}" is not.`;
   }
+  if (contract === "skill" && !(name.length <= 50 && skillName.test(name)))
+    return `The name of a skill has small letters, digits and single hyphens, such as release-notes; "${name}" is not one.`;
   return simpleName.test(name)
     ? undefined
     : `A tool's name begins with a letter and has letters, digits, _ and - in it, such as greet; "${name}" is not one.`;
@@ -39,20 +42,28 @@ export function nameProblem(contract: ContractName, name: string): string | unde
 export function scaffold(contract: ContractName, name: string): Scaffold {
   const problem = nameProblem(contract, name);
   if (problem !== undefined) throw usageError(problem);
+  const file = (path: string, text: string, tool: string): Scaffold => {
+    return { place: "tools", files: [[path, text]], tool };
+  };
   switch (contract) {
     case "internal": {
       const [group = "", action = ""] = name.split("/");
       const tool = `internal_${group}_${action}`;
-      return { file: `${name}.ts`, text: internalText(action, tool), tool };
+      return file(`${name}.ts`, internalText(action, tool), tool);
     }
     case "toolbox":
-      return { file: `${name}.ts`, text: toolboxText(name), tool: name };
+      return file(`${name}.ts`, toolboxText(name), name);
     case "define":
-      return { file: `${name}.ts`, text: defineText(name), tool: name };
+      return file(`${name}.ts`, defineText(name), name);
     case "plugin":
-      return { file: `${name}.ts`, text: pluginText, tool: name };
+      return file(`${name}.ts`, pluginText, name);
     case "single-file":
-      return { file: `${name}.tool.js`, text: singleFileText(name), tool: name };
+      return file(`${name}.tool.js`, singleFileText(name), name);
+    case "skill": {
+      const texts = { "SKILL.md": skillText(name), "tools.json": skillTools, "index.js": skillScript };
+      const files = Object.entries(texts).map(([path, text]) => [`${name}/${path}`, text] as const);
+      return { place: "skills", files, tool: `${name.replaceAll("-", "_")}__greet` };
+    }
   }
 }
 
@@ -183,5 +194,43 @@ const singleFileText = (name: string) => `module.exports = {
     this.api.logger.info("greeting", { name });
     return \`Hello, \${name}!\`;
   },
+};
+`;
+
+const skillText = (name: string) => `---
+name: ${name}
+description: Greets people. Say here what the skill is for and when to use it.
+---
+
+# ${name}
+
+1. Ask for the name of whoever is to be greeted.
+2. Call \`greet\` with it.
+`;
+
+const skillTools = `{
+  "tools": [
+    {
+      "name": "greet",
+      "description": "Greets somebody by name. Say here what the tool does and when to use it.",
+      "type": "script",
+      "command": "node index.js",
+      "usage": {
+        "parameters": {
+          "type": "object",
+          "properties": { "name": { "type": "string", "description": "Whom to greet." } },
+          "required": ["name"]
+        },
+        "readOnly": true
+      }
+    }
+  ]
+}
+`;
+
+const skillScript = `// Called with the name of a tool of tools.json and its arguments.
+exports.execute = async (toolName, { name }) => {
+  if (toolName === "greet") return \`Hello, \${name}!\`;
+  throw new Error(\`There is no tool "\${toolName}" in this skill.\`);
 };
 `;

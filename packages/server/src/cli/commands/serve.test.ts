@@ -136,7 +136,7 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
 
   it("serves calls, and shows each on a line", async () => {
     expect((await served.call("greet", "Ada")).body.result.content).toBe("hello Ada");
-    await served.says(/success +[\d.]+ ms +greet +http/);
+    await served.says(/success +[\d.]+ ms +greet +node/);
   });
 
   it("says what a tool file lacks that its contract asks for", async () => {
@@ -166,7 +166,7 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
     const [listed, approved] = [await cli("approvals"), await cli("approvals", "approve", id)];
     expect(listed.stdout).toContain(`${id}  pending`);
     expect(listed.stdout).toContain('{"path":"a.txt"}');
-    expect(approved).toMatchObject({ code: 0, stderr: "allowed: remove for http\n" });
+    expect(approved).toMatchObject({ code: 0, stderr: "allowed: remove for node\n" });
     expect((await call).body.result.content).toBe("removed a.txt");
 
     const again = await cli("approvals", "deny", id, "--json");

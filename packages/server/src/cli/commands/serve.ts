@@ -1,7 +1,6 @@
 import { isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
-import type { RackEvent } from "@toolrack/core";
-import { LineGatherer } from "../../calls/index.ts";
+import { type CallFollower, LineGatherer } from "../../calls/index.ts";
 import type { LoadReport } from "../../files/index.ts";
 import { isRecord, shellQuote } from "../../helpers/index.ts";
 import type { ServeOptions, Serving } from "../../rack/index.ts";
@@ -43,7 +42,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   });
   isReady = true;
   const stopped = cli.untilInterrupt();
-  serving.app.registry.subscribe(await callTeller(cli, lines), ["record"]);
+  serving.app.book.follow(await callTeller(cli, lines));
   serving.app.registry.subscribe(
     (event) => {
       if (event.type === "approval" && event.decision === undefined && !cli.json)
@@ -160,15 +159,15 @@ function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
   talkFailures(cli, report);
 }
 
-/** Returns a function that prints a finished call on one line. */
-async function callTeller(cli: Cli, lines: LineGatherer): Promise<(event: RackEvent) => void> {
+/** Prints each finished call on one line. */
+async function callTeller(cli: Cli, lines: LineGatherer): Promise<CallFollower> {
   const { logText, toLogLine } = await import("../../calls/index.ts");
   const style: Cli["style"] = (how, text) => cli.styleTalk(how, text);
-  return (event) => {
-    if (event.type !== "record") return;
-    const { record, error } = event;
-    // The same text as in the log, with a type in front.
-    if (cli.json) lines.add(`{"type":"call",${logText(record, error).slice(1)}\n`);
-    else lines.add(`${formatLogLine(cli, toLogLine(record, error), false, style)}\n`);
+  return {
+    ended(call, record, _result, _trace, error) {
+      // The same text as in the log, with a type in front.
+      if (cli.json) lines.add(`{"type":"call",${logText(record, error, call?.via).slice(1)}\n`);
+      else lines.add(`${formatLogLine(cli, toLogLine(record, error, call?.via), false, style)}\n`);
+    },
   };
 }

@@ -95,7 +95,10 @@ export async function search(
   const server = await ServerClient.findIfAny(cli);
   const tools =
     server === undefined
-      ? await withAllTools(cli, async ({ registry }) => registry.search(text, limit).map(toolSummary))
+      ? await withAllTools(cli, async ({ registry }) => {
+          await registry.prepareSearch();
+          return registry.search(text, limit).map(toolSummary);
+        })
       : await toolsAt(server, {}, text, limit);
   cli.answer({ tools: tools.map(({ tokens: _, ...tool }) => tool) }, () => {
     if (tools.length > 0) printTools(cli, tools);
@@ -274,7 +277,10 @@ export function manualOf({ metadata }: ToolInfo): Manual | undefined {
 
 type Section = readonly [title: string, head: readonly string[], rows: readonly string[][]];
 
-/** The non-empty sections of the manual. */
+/**
+ * What the author of a sandboxed tool declared besides its parameters: packages, hosts, errors, examples. Leaves
+ * out what is empty.
+ */
 function manualSections(cli: Cli, info: ToolInfo): Section[] {
   const manual = manualOf(info) ?? {};
   const { dependencies = {}, businessErrors = [], bridges = [], hosts = [], examples = [] } = manual;

@@ -8,6 +8,7 @@ import { unreadConfigs } from "../../config/index.ts";
 import { shellQuote } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
+import { amount } from "../text.ts";
 import { configOf, entryAt, failuresIn, whereOf } from "../workspace.ts";
 import type { Check } from "./state-files.ts";
 import {
@@ -102,9 +103,10 @@ function checkConfig({ workspace, configOrigins }: App): Check {
   return { name: "config", status: "ok", message: `${file ?? "no file"}; set: ${keys}` };
 }
 
-function checkTools(cli: Cli, { registry, report, workspace }: App): Check {
+function checkTools(cli: Cli, { report, workspace }: App): Check {
   const failed = failuresIn(report);
-  const message = `${registry.list().length} on the rack, ${failed.length} of ${report.files.length} files failed`;
+  const own = report.files.reduce((count, { tools }) => count + tools.length, 0);
+  const message = `${amount(own, "tool")} of ${amount(report.files.length, "file")}, ${failed.length} failed`;
   if (failed.length === 0) return { name: "tools", status: "ok", message };
   const files = failed.map(whereOf).join(", ");
   return {

@@ -375,7 +375,7 @@ export function describeEdits(
   edits: readonly TextEdit[],
   secrets: readonly string[] = [],
 ): string[] {
-  // Both formats quote our values as JSON.
+  // JSON and TOML quote our values in the same way, so a secret is found in its JSON form.
   const masked = (put: string) =>
     secrets.reduce((rest, secret) => rest.replaceAll(JSON.stringify(secret), '"…"'), put);
   // A line that holds only a neighbour's comma is not listed as a change.

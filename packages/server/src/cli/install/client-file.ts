@@ -113,7 +113,7 @@ async function replace(
     }
     await requireUnchanged(file);
     const backup = before && (await backUp(file, before));
-    // Checks once more, as late as possible.
+    // Checks again just before the rename, in case the client has written the file meanwhile.
     await requireUnchanged(file);
     await rename(draft, target);
     return backup;

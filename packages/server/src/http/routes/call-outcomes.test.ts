@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { Tool } from "@toolrack/core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -79,5 +80,20 @@ describe("the record of a call", () => {
       (await recorded((await server.call("plain", {}, {}, { headers })).body.callId)).via;
     expect(await by({ "user-agent": "curl/8.5.0" })).toBe("curl/8.5.0");
     expect(await by({ "user-agent": "Mozilla/5.0 (X11)", "sec-fetch-site": "same-origin" })).toBe("console");
+    expect(await by({ "user-agent": "toolrack-cli" })).toBe("cli");
+  });
+
+  it("says so also while it waits for an answer, in the question, and in the log", async () => {
+    const headers = { "user-agent": "curl/8.5.0" };
+    const calling = server.call("asks", {}, { callId: "by-curl" }, { headers });
+    let [question] = (await server.ask("/api/approvals")).body.items;
+    while (question === undefined) [question] = (await server.ask("/api/approvals")).body.items;
+    expect(question).toMatchObject({ callId: "by-curl", caller: "http", via: "curl/8.5.0" });
+    await expect.poll(async () => (await recorded("by-curl")).via).toBe("curl/8.5.0");
+    await server.ask(`/api/approvals/${question.id}`, { method: "POST", body: { decision: "allow" } });
+    await calling;
+    server.app.log.flush();
+    const lines = (await readFile(server.app.log.file, "utf8")).trim().split("\n");
+    expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ callId: "by-curl", via: "curl/8.5.0" });
   });
 });

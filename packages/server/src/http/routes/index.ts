@@ -5,11 +5,13 @@ import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
 import { lintRoute } from "./lint.ts";
+import { loopRoutes } from "./loops.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
 import { overviewRoute } from "./overview.ts";
 import { scheduleRoutes } from "./schedules.ts";
+import { searchRoutes } from "./searches.ts";
 import { dataRoutes, eventRoute, serverRoutes, statsRoute } from "./server.ts";
 import { skillToolRoutes } from "./skill-tools.ts";
 import { skillTransferRoutes } from "./skill-transfer.ts";
@@ -30,8 +32,10 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...secretRoutes(services),
     ...settingRoutes(services),
     ...toolRoutes(services),
+    ...searchRoutes(services),
     lintRoute(services),
     ...callRoutes(services),
+    ...loopRoutes(services),
     ...testRoutes(services),
     statsRoute(services),
     overviewRoute(services),

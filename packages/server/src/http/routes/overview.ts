@@ -1,6 +1,6 @@
 import type { Grant } from "../../access/index.ts";
-import { isHelperTool } from "../../calls/index.ts";
-import type { CallQuery, StoredCall } from "../../store/index.ts";
+import { isHelperTool, loopKey } from "../../calls/index.ts";
+import type { CallQuery } from "../../store/index.ts";
 import { summaryOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
 import { type Route, routesFor, s } from "../wire/index.ts";
@@ -63,9 +63,4 @@ async function forAdmins({ files, mcpServers, clients, store }: HttpServices): P
     hasClients:
       seen.length > 0 || (await store.tokens.list()).some(({ lastUsedAt }) => lastUsedAt !== undefined),
   };
-}
-
-/** Calls of one loop of a session have one key. */
-function loopKey({ sessionID, callId, flags }: StoredCall): string {
-  return `${sessionID} ${flags?.loop?.fingerprint ?? callId}`;
 }

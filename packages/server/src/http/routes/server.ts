@@ -157,7 +157,7 @@ export function eventRoute({ feed, authenticator }: HttpServices): Route {
     {
       description: [
         "A stream of `call.queued`, `call.started`, `call.updated`, `call.progress`, `call.log`, `call.approval_requested`,",
-        "`call.approval_resolved`, `call.completed`, `call.failed`, `call.cancelled`, `loop.detected`,",
+        "`call.approval_resolved`, `call.completed`, `call.failed`, `call.cancelled`, `loop.detected`, `loop.resumed`,",
         "`approval.changed`, `tools.changed`, `tool.switched`, `skill.changed`, `skill.removed`, `expert.changed`,",
         "`expert.removed`, `mcp.server`, `mcp.file`, `client.connected`, `reload.started`, `reload.finished` and `reload.failed`. It opens with `ready`.",
         "A reader that comes back with",

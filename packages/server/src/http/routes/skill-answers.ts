@@ -33,6 +33,8 @@ export async function showingConflict<Result>(fields: object, change: Promise<Re
 
 type Skill = ReturnType<SkillLibrary["require"]>;
 
+/** How many tools are shown with a skill, and on a page of its tools. More would hold up everybody else. */
+export const MOST_TOOLS = 2_000;
 /** The text of a file that is longer than this is not shown, in bytes. */
 const LONGEST_SHOWN = 256 * 1024;
 
@@ -47,7 +49,7 @@ export async function skillDetail(skills: SkillLibrary, skill: Skill): Promise<R
   const files = await skills.filesOf(skill);
   return {
     ...skillSummary(skills, skill),
-    tools: skill.tools.map((tool) => skillToolView(skills, skill, tool)),
+    tools: skill.tools.slice(0, MOST_TOOLS).map((tool) => skillToolView(skills, skill, tool)),
     files: files.map(({ path, content, executable }) => ({
       path,
       size: content.length,

@@ -2,7 +2,7 @@ import type { NewSkillTool, SkillToolChanges } from "../../store/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
 import { type Route, routesFor, s } from "../wire/index.ts";
-import { seenVersion, showingConflict, skillParams, skillToolView } from "./skill-answers.ts";
+import { MOST_TOOLS, seenVersion, showingConflict, skillParams, skillToolView } from "./skill-answers.ts";
 import { callAnswer, callOptions } from "./tools.ts";
 
 const line = (maxLength: number, description: string, more = {}) =>
@@ -40,11 +40,18 @@ export function skillToolRoutes({ skills, registry, service }: HttpServices): Ro
   return [
     route("GET /api/skills/{id}/tools", "listSkillTools", "The tools of a skill", {
       params: skillParams,
-      answer: ["In the skill's order.", s.items(s.ref("SkillTool"))],
+      query: {
+        limit: s.integer({ minimum: 1, maximum: MOST_TOOLS, default: MOST_TOOLS }),
+        cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
+      },
+      answer: ["A page, in the skill's order.", s.page(s.ref("SkillTool"))],
       errors: ["skill_not_found"],
-      handle({ params }) {
+      handle({ params, query: { limit = MOST_TOOLS, cursor = "0" } }) {
         const skill = skills.require(params.id);
-        return { items: skill.tools.map((tool) => skillToolView(skills, skill, tool)) };
+        const end = Number(cursor) + limit;
+        const tools = skill.tools.slice(Number(cursor), end);
+        const next = end < skill.tools.length ? String(end) : undefined;
+        return { items: tools.map((tool) => skillToolView(skills, skill, tool)), next };
       },
     }),
     route("POST /api/skills/{id}/tools", "addSkillTool", "Adds a tool to a skill", {

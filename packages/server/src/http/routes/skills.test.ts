@@ -35,6 +35,23 @@ describe("skills over HTTP", () => {
   const patch = (path: string, body: unknown) => server.ask(path, { method: "PATCH", body });
   const remove = (path: string) => server.ask(path, { method: "DELETE" });
 
+  it("have their tools listed page by page", async () => {
+    const { body: skill } = await post("/api/skills", { name: "Many" });
+    const path = `/api/skills/${skill.id}/tools`;
+    for (let n = 0; n < 5; n++)
+      await post(path, { name: `tool_${n}`, type: "http", endpoint: "http://127.0.0.1/" });
+    const names: string[][] = [];
+    for (let next: string | undefined = "0"; next !== undefined; ) {
+      const { body } = await server.ask(`${path}?limit=2&cursor=${next}`);
+      names.push(body.items.map(({ name }: { name: string }) => name));
+      next = body.next;
+    }
+    expect(names).toEqual([["tool_0", "tool_1"], ["tool_2", "tool_3"], ["tool_4"]]);
+    expect((await server.ask(path)).body.items).toHaveLength(5);
+    expect((await server.ask(`/api/skills/${skill.id}`)).body).toMatchObject({ toolCount: 5 });
+    await remove(`/api/skills/${skill.id}`);
+  });
+
   it("are made, and have tools that can be called in the same moment", async () => {
     const skill = await post("/api/skills", { name: "SearXNG Search", description: "搜索互联网获取信息" });
     expect(skill).toMatchObject({

@@ -50,6 +50,7 @@ export function skillRoutes({ skills }: HttpServices): Route[] {
       },
     }),
     route("GET /api/skills/{id}", "getSkill", "One skill with its tools and files", {
+      description: "Of its tools the first 2,000; `GET /api/skills/{id}/tools` has all, page by page.",
       params: skillParams,
       answer: ["The skill.", s.ref("Skill")],
       errors: ["skill_not_found"],

@@ -92,8 +92,10 @@ export function toolRoutes(services: HttpServices): Route[] {
           status === undefined ? list.tools : list.tools.filter((info) => statusOf(info, stale) === status);
         const start = Number(cursor);
         const end = start + limit;
+        const page = wanted.slice(start, end);
+        if (filter.q !== undefined) service.searches.noteShown(grant, filter.q, page);
         return {
-          items: wanted.slice(start, end).map((info) => summaryOf(info, stale, services)),
+          items: page.map((info) => summaryOf(info, stale, services)),
           total: wanted.length,
           version: list.version,
           next: end < wanted.length ? String(end) : undefined,
@@ -285,7 +287,8 @@ function skillFacts(info: ToolInfo): Record<string, unknown> {
 async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<string, unknown>> {
   const isolation = await isolationOf(info, services);
   const summary = { ...summaryOf(info, staleTools(services), services), ...isolation };
-  // A schema in it is shown as its author wrote it: a property named `password` is no secret.
+  // Only known secret values are masked in the metadata, not values under names such as `password`: those may be
+  // properties of a schema.
   const metadata = services.registry.mask(safeJson(info.metadata).value);
   try {
     const { inputSchema, outputSchema } = toDefinition(info);

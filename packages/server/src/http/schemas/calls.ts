@@ -38,6 +38,9 @@ const isolation = s.object(
   "How a tool of the sandbox is kept from doing harm here; absent for other tools.",
 );
 
+const madeBy = s.text(
+  "By what the caller made the call: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
+);
 const callFacts = {
   callId: s.text(),
   "parentCallId?": s.text("The call that made this one."),
@@ -48,9 +51,7 @@ const callFacts = {
     sessionID: s.text(),
     messageID: s.text(),
     caller: s.text(),
-    via: s.text(
-      "By what the caller made it: `console`, a program such as `curl/8.5.0`, an MCP client with its version, a chat session or a schedule.",
-    ),
+    via: madeBy,
     expert: s.text("The expert as whom the caller made it."),
     tid: s.text(),
     depth: s.count(),
@@ -88,6 +89,17 @@ const ruledArguments = {
   "input?": s.anyObject("Arguments that a call must have at least."),
   "exact?": s.boolean("The call has no other arguments than these."),
 };
+
+const loopSignals = [
+  "repeat",
+  "cycle",
+  "same_error",
+  "stagnation",
+  "drought",
+  "known_answers",
+  "interleaved",
+  "refused",
+] as const;
 
 /** The named schemas of tools, calls and approvals in `/openapi.json`. */
 export const callSchemas = {
@@ -141,11 +153,49 @@ export const callSchemas = {
         { limit: s.amount() },
         "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
       ),
+      "loop?": s.ref("LoopVerdict"),
       "mocked?": s.boolean("A recorded answer stood in for the tool, which did not run."),
-      "loop?": s.anyObject("What the loop guard said: `action`, `signal`, `count`, `evidence`."),
       "waited?": s.amount("Milliseconds for which it waited for a person, which is not the tool's time."),
     },
     "What was done to a call that a reader of its record should know.",
+  ),
+  LoopVerdict: s.object(
+    {
+      action: s.choice(["none", "nudge", "block", "stop"]),
+      "signal?": s.choice(loopSignals),
+      count: s.count("How often the loop was seen."),
+      "period?": s.count("Length of the cycle."),
+      "fingerprint?": s.text("The same for the same loop."),
+      "evidence?": s.text("What repeats, how often, since which call."),
+      "inferred?": s.list(s.choice(["readOnly", "error"]), {
+        description: "What it rests on that no tool has said: that calls only read, or that they failed.",
+      }),
+      "calls?": s.texts("The ids of the calls that count, oldest first."),
+      "clears?": s.text("What would clear it."),
+      "previousCallId?": s.text("The earlier call whose result still holds."),
+    },
+    "What loop detection said.",
+  ),
+  LoopRelease: s.object(
+    { sessionID: s.text(), by: s.text(), at: s.moment() },
+    "Who let a session go on, and when.",
+  ),
+  Loop: s.object(
+    {
+      sessionID: s.text(),
+      callId: s.text("The latest call that showed it."),
+      toolName: s.text(),
+      displayName: s.text(),
+      caller: s.text(),
+      at: s.moment(),
+      state: s.choice(
+        ["told", "held", "stopped", "resumed"],
+        "`told`: the calls ran, and the model was told. `held`: calls that would repeat it do not run. `stopped`: no call of the session runs. `resumed`: a person let the session go on.",
+      ),
+      verdict: s.ref("LoopVerdict"),
+      "resumed?": s.object({ by: s.text(), at: s.moment() }),
+    },
+    "A session that went in circles.",
   ),
   SavedTest: s.object({
     file: s.text("Relative to the workspace."),
@@ -283,6 +333,7 @@ export const callSchemas = {
       "displayName?": s.text(),
       "sessionID?": s.text(),
       "caller?": s.text(),
+      "via?": madeBy,
       message: s.text("The question."),
       input: s.anyObject("The arguments; secrets are masked."),
       "details?": s.anyObject(),

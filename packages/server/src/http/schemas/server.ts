@@ -179,6 +179,23 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     { name: s.text("The tool, or `skill.` with the folder of a skill."), files: s.count(), bytes: s.count() },
     "What a sandboxed tool or skill has kept in `.toolrack/data`.",
   ),
+  SearchList: s.object({
+    learning: s.boolean("Whether searches are learned, and help others."),
+    total: s.count(),
+    items: s.list(s.ref("Search")),
+  }),
+  Search: s.object(
+    {
+      id: s.text(),
+      query: s.text("What was searched for, at most 300 characters."),
+      toolName: s.text("The tool that was called afterwards."),
+      owner: s.text("Who searched, as records name the caller; empty for the operator."),
+      uses: s.count("How often."),
+      createdAt: s.moment(),
+      usedAt: s.moment(),
+    },
+    "A search that was followed by a call of a tool that it had found.",
+  ),
   Secret: s.closed({ name: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
   Setting: s.closed({ name: s.text(), value: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
   Client: s.object(

@@ -52,7 +52,7 @@ interface OpenSeat extends CallerSeat {
   /** How many calls and other requests use the connection. */
   users: number;
   usedAt: number;
-  /** The client whose session it is has gone, so it ends with its last call. */
+  /** The client whose session this connection belongs to is gone. The connection ends after its last call. */
   isOver: boolean;
   /** Stops waiting for the end of the client's session. */
   unwatch: (() => void) | undefined;

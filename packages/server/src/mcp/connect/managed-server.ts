@@ -117,7 +117,7 @@ export class ManagedServer {
   leftOut: ReadonlySet<string> = new Set();
   readonly #context: ServerContext;
   readonly #offerings: McpOfferings;
-  /** The connection whose lists are the server's. */
+  /** The connection from which the lists of tools, prompts and resources were read. */
   #lister: Upstream | undefined;
   #verdict: Verdict | undefined;
   /** The secrets that the current entry uses. */
@@ -271,7 +271,7 @@ export class ManagedServer {
   async followSecrets(): Promise<void> {
     const isDown = ["failed", "needs-auth", "backoff"].includes(this.upstream.state);
     if (isDown && (await this.#secrets.changed())) void this.restart();
-    // The operator may have stored a value of its own meanwhile.
+    // The operator may have stored credentials by now, with which the tools can be listed.
     if (this.isUnlisted) void this.greet(operatorOrigin);
   }
 

@@ -81,7 +81,7 @@ export interface UpstreamStatus {
 }
 
 export interface UpstreamOptions {
-  /** The rack that the server belongs to. */
+  /** The identity of this rack, which is sent to servers so that two racks notice when they lead to each other. */
   readonly identity: RackIdentity;
   readonly clientInfo: ClientInfo;
   readonly packages: PackageStore;
@@ -354,7 +354,7 @@ export class Upstream {
     const pause = at === undefined ? Number.POSITIVE_INFINITY : at - Date.now();
     if (pause <= LONGEST_PAUSE_AWAITED) {
       await unlessAborted(delay(pause), signal);
-      // The timer of the next attempt may be a moment behind.
+      // The wait is over, but the timer of the next attempt may not have fired yet. Then the attempt begins here.
       if (at === this.#attemptTimer.at) void this.#begin();
     }
     if (this.#isResting) void this.#begin();

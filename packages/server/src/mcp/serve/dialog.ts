@@ -123,7 +123,7 @@ export class ClientDialog<Result> implements CallClient {
     return this.isOver || this.#notices?.isEmpty === false || this.#questions?.hasNew === true;
   }
 
-  /** Calls `act` once: now, or as soon as there is a step. */
+  /** Calls `act` once, as soon as there is something to send to the client: a notice, a question or the result. */
   whenStepReady(act: () => void): void {
     this.#wake = act;
     const isQuiet = this.#end === undefined && this.#notices === undefined && this.#questions === undefined;

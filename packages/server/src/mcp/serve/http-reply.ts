@@ -152,7 +152,7 @@ export class HttpReply implements Reply {
     return this.#stream?.writer.flow;
   }
 
-  /** Every POST has its own response, so there is always room. */
+  /** Never waits: every POST has a response of its own, so there is always room. */
   waitForRoom(): undefined {}
 
   send(message: object): void {

@@ -49,7 +49,7 @@ export function createMcpSurface({
     changes: new ChangePublisher({ ...services, lists }),
     expertWatch: new ExpertWatch(services),
   };
-  if (meta.mode !== "off") services.registry.apply({ put: metaTools() });
+  if (meta.mode !== "off") services.registry.apply({ put: metaTools(services.service.searches) });
   // The config decides whether a client is asked for approvals at all; the client's grant decides whether it
   // may answer.
   const mayAsk = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);

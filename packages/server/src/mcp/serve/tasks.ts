@@ -345,7 +345,7 @@ export function missingTasks(name?: string): RpcError {
  */
 const FIRST_QUESTION = 1_000;
 
-/** Whether the call asks its client something at the beginning. */
+/** Waits a short time and returns whether the call has asked its client a question by then. */
 export async function asksAtFirst(dialog: ClientDialog<unknown>): Promise<boolean> {
   const settled = new AbortController();
   const late = wait(FIRST_QUESTION, undefined, { signal: settled.signal }).catch(() => {});

@@ -5,7 +5,7 @@ import { defined, reasonOf } from "../../helpers/index.ts";
 import { Worker } from "../worker.ts";
 import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
 import { type Confinement, nodeGuardsNetwork } from "./confinement.ts";
-import { dataKbOfTree } from "./process-usage.ts";
+import { dataKbOfTree } from "./process-tree.ts";
 import { type Reaper, restrictedProcessConfinement } from "./restricted-process.ts";
 
 interface FoundConfinement {

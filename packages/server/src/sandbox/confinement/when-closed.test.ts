@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import { whenClosed } from "./process-usage.ts";
+import { whenClosed } from "./process-tree.ts";
 
 const started = (command: string): ChildProcess =>
   spawn("sh", ["-c", command], { stdio: ["pipe", "pipe", "pipe", "pipe"] });

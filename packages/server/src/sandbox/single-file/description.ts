@@ -210,7 +210,7 @@ export class DescriptionCache {
       await mkdir(this.#folder, { recursive: true });
       await replaceFile(join(this.#folder, `${key}.json`), JSON.stringify(description));
     } catch {
-      // The next start asks the tool again.
+      // A description that could not be cached is no failure: at the next start, the tool is asked again.
     }
   }
 }

@@ -209,7 +209,7 @@ export class ToolOwners {
     return this.#owners.get(name.toLowerCase());
   }
 
-  /** Makes each name belong to its file. `claims` maps names of tools to files. */
+  /** Remembers which file each tool name belongs to. `claims` maps names of tools to files. */
   async claim(claims: ReadonlyMap<string, string>): Promise<void> {
     const { file, isKept } = this.#options;
     const fresh = [...claims].filter(([name, owner]) => this.ownerOf(name) !== owner);

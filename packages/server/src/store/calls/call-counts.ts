@@ -9,12 +9,15 @@ const DAY = 24 * HOUR;
 
 /**
  * The slices of time in which calls are counted, in milliseconds. All are counted by tool, but the quarters of an hour
- * only in all: a chart of a day needs nothing else, and every slice costs a row.
+ * only in all: a chart of a day needs nothing else, and every slice costs a row. Days are also counted in all.
  */
 export const spans = { minute: MINUTE, quarter: 15 * MINUTE, hour: HOUR, day: DAY } as const;
 export type Span = keyof typeof spans;
 
 export const spanLengths = Object.entries(spans) as [Span, number][]; // The keys of `spans`.
+
+/** Stands for the tool in the counts of all tools together. */
+export const ALL_TOOLS = "";
 
 /** How long the counts of a span are kept, in milliseconds. Those of days are kept as long as calls. */
 export const keptFor: Readonly<Record<Span, number>> = {
@@ -141,11 +144,14 @@ export class CallCounts {
       const { minute, tool, bucket } = counted;
       for (const [span, length] of spanLengths) {
         if (now - minute > keptFor[span] + MINUTE) continue;
-        change(span, minute - (minute % length), span === "quarter" ? "" : tool, bucket, counted);
+        const start = minute - (minute % length);
+        if (span === "quarter" || span === "day") change(span, start, ALL_TOOLS, bucket, counted);
+        // A call without a name of a tool is only counted in all.
+        if (span !== "quarter" && tool !== ALL_TOOLS) change(span, start, tool, bucket, counted);
       }
     }
-    if (this.#kept.calls !== 0) change("kept", 0, "", 0, this.#kept);
-    if (this.#withBlob.calls !== 0) change("kept", 0, "", WITH_BLOB, this.#withBlob);
+    if (this.#kept.calls !== 0) change("kept", 0, ALL_TOOLS, 0, this.#kept);
+    if (this.#withBlob.calls !== 0) change("kept", 0, ALL_TOOLS, WITH_BLOB, this.#withBlob);
     return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   }
 

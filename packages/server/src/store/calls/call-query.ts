@@ -1,7 +1,7 @@
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import { toKey, toStorableText } from "../keys.ts";
 import { contains, matchesGlob } from "../row-mapping.ts";
-import type { Engine, Tables } from "../schema.ts";
+import { type Engine, type Tables, wasCancelled, wasInLoop } from "../schema.ts";
 
 export interface CallQuery {
   /** Glob over the tool's name: `*` for any characters, `?` for one. */
@@ -37,29 +37,35 @@ export interface CallQuery {
 
 /** Added to conditions that imply it: SQLite uses the partial index only when a query repeats its condition. */
 export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
-/** The JSON of an error begins with its name and its code. */
-const wasCancelled = sql<SqlBool>`(error is not null and error like '{"name":"ToolCancelledError"%')`;
+const isCancelled = sql<SqlBool>`${sql.raw(wasCancelled)}`;
+const isNotCancelled = sql<SqlBool>`not (error is not null and ${isCancelled})`;
 const hasSession = sql<SqlBool>`session_id <> ''`;
+const isNested = sql<SqlBool>`root_call_id is not null`;
 const hasOwner = sql<SqlBool>`owner <> ''`;
 
 /** The conditions of a query, by how the database finds their calls. */
 interface CallFilter {
   /** One index gives these calls, in the order of their time. */
   readonly indexed: readonly Expression<SqlBool>[];
+  /** The part of that order that is wanted. */
+  readonly times: readonly Expression<SqlBool>[];
   /** Calls must be looked at, one by one, for the rest. */
   readonly rest: readonly Expression<SqlBool>[];
 }
 
 /**
  * Splits the conditions of a query. Of those that have an index, the most selective kind is chosen here and not by the
- * database: SQLite knows nothing about how many rows have which value.
+ * database: SQLite knows nothing about how many rows have which value. `hasRoot`: the calls of the chain name their root,
+ * and the root itself, which does not, is looked up apart from them.
  */
 export function filterCalls(
   expression: ExpressionBuilder<Tables, "calls">,
   engine: Engine,
   query: CallQuery,
+  hasRoot: boolean,
 ): CallFilter {
   const rest: Expression<SqlBool>[] = [];
+  const times: Expression<SqlBool>[] = [];
   // The plus keeps SQLite from using an index.
   const equals = (column: string, value: string) =>
     sql<SqlBool>`${sql.raw(engine === "sqlite" ? "+" : "")}${sql.ref(column)} = ${value}`;
@@ -70,25 +76,32 @@ export function filterCalls(
     if (indexed.length === 0 && alone.length > 0) indexed = [sql`${sql.ref(column)} = ${value}`, ...alone];
     else rest.push(equals(column, value), ...(engine === "sqlite" ? [] : alone));
   };
-  const { tool, session, status } = query;
-  if (query.root !== undefined) indexed = [isInChain(toKey(query.root), engine)];
+  const { tool, session, status, caller } = query;
+  if (query.root !== undefined && !hasRoot) indexed = [isInChain(toKey(query.root), engine)];
+  choose(hasRoot ? query.root && toKey(query.root) : undefined, "root_call_id", isNested);
   choose(query.parent && toKey(query.parent), "parent_call_id", sql`parent_call_id is not null`);
   choose(session === undefined ? undefined : toKey(session), "session_id", ...(session ? [hasSession] : []));
-  const isExact = tool !== undefined && !/[*?]/.test(tool);
+  const isExact = tool !== undefined && !isGlob(tool);
+  const isExactCaller = caller !== undefined && !isGlob(caller);
   choose(query.owner && toKey(query.owner), "owner", ...(query.owner ? [hasOwner] : []));
+  choose(isExactCaller ? toStorableText(caller) : undefined, "caller", sql`caller is not null`);
   choose(isExact ? toStorableText(tool) : undefined, "tool_name", sql`tool_name is not null`);
+  /** MySQL has no index of these calls. */
+  const chooseFew = (few: Expression<SqlBool>) => {
+    if (indexed.length === 0 && engine !== "mysql") indexed = [few];
+    else rest.push(few);
+  };
+  if (query.flag === "loop") chooseFew(sql`${sql.raw(wasInLoop)}`);
   // A cancelled call is recorded as one that failed, and is no error.
-  const state = status === "cancelled" ? "error" : status;
-  choose(state, "state", ...(status === "completed" ? [] : [isNotCompleted]));
-  if (status === "cancelled") rest.push(wasCancelled);
-  if (status === "error") rest.push(sql<SqlBool>`not ${wasCancelled}`);
-  if (query.since !== undefined) indexed.push(expression("timestamp", ">=", Math.ceil(query.since)));
-  if (query.until !== undefined) indexed.push(expression("timestamp", "<=", Math.floor(query.until)));
+  if (status === "cancelled") chooseFew(isCancelled);
+  else choose(status, "state", ...(status === "completed" ? [] : [isNotCompleted]));
+  if (status === "error") rest.push(isNotCancelled);
+  if (query.since !== undefined) times.push(expression("timestamp", ">=", Math.ceil(query.since)));
+  if (query.until !== undefined) times.push(expression("timestamp", "<=", Math.floor(query.until)));
   if (tool !== undefined && !isExact) rest.push(matchesGlob(engine, "tool_name", toStorableText(tool)));
   if (query.top === true) rest.push(expression("parent_call_id", "is", null));
-  // Quotes inside JSON texts are escaped, so this matches a key and nothing else.
-  if (query.flag !== undefined) rest.push(contains(engine, "flags", `"${query.flag}":`));
-  if (query.caller !== undefined) rest.push(matchesGlob(engine, "caller", toStorableText(query.caller)));
+  if (caller !== undefined && !isExactCaller)
+    rest.push(matchesGlob(engine, "caller", toStorableText(caller)));
   if (query.minDuration !== undefined) rest.push(expression("duration", ">=", query.minDuration));
   if (query.maxDuration !== undefined) rest.push(expression("duration", "<=", query.maxDuration));
   if (query.text !== undefined && query.text !== "") {
@@ -102,7 +115,11 @@ export function filterCalls(
       ]),
     );
   }
-  return { indexed, rest };
+  return { indexed, times, rest };
+}
+
+function isGlob(pattern: string): boolean {
+  return /[*?]/.test(pattern);
 }
 
 /**

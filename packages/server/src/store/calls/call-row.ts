@@ -1,7 +1,7 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import type { Blob, BlobDirectory } from "../blobs.ts";
-import { toKey, toStorableText } from "../keys.ts";
+import { toKey, toLabel, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
 import { type CallRow, type Tables, tables } from "../schema.ts";
 
@@ -52,7 +52,29 @@ export interface StartedCall {
   readonly depth?: number;
   /** The caller of the chain's first call, when it has a token. */
   readonly owner?: string;
+  /** By what the caller made it. */
+  readonly via?: string | undefined;
+  /** The first call of the chain, for a call that another one made. */
+  readonly rootCallId?: string | undefined;
   readonly parameters: Record<string, unknown>;
+}
+
+/** What is recorded of an ended call beside its record and result. */
+export interface EndingDetails {
+  /** The call that this one repeats. */
+  readonly replayOf?: string | undefined;
+  /** The whole text of the result, when the result has only a part of it. */
+  readonly whole?: string | undefined;
+  readonly log?: readonly CallLine[] | undefined;
+  /** The caller of the chain's first call, when it has a token. */
+  readonly owner?: string | undefined;
+  /** The first call of the chain, for a call that another one made. */
+  readonly rootCallId?: string | undefined;
+  readonly trace?: CallTrace | undefined;
+  /** By what the caller made the call. */
+  readonly via?: string | undefined;
+  /** The name of the expert as whom the caller made the call. */
+  readonly expert?: string | undefined;
 }
 
 /**
@@ -70,7 +92,6 @@ export interface CallLine {
 const LONGEST_INLINE = 64 * 1024;
 /** How many characters a row keeps of a text that became a blob, unless the text was shortened before. */
 const SHOWN = 16 * 1024;
-const LONGEST_LABEL = 250;
 
 /** What a result has besides its text. */
 interface MoreOfResult {
@@ -96,10 +117,17 @@ export const blankRow = Object.fromEntries(
 ) as unknown as CallRow; // Every column is there, of its type or empty.
 
 /** The columns that are known when a call begins. */
-function beginningOf(call: StartedCall | ToolCallRecord, parameters: string) {
+function beginningOf(
+  call: StartedCall | ToolCallRecord,
+  { owner = "", rootCallId }: EndingDetails,
+  parameters: string,
+) {
+  const isNested = call.parentCallId !== undefined;
   return {
     call_id: toKey(call.callId),
-    parent_call_id: call.parentCallId === undefined ? null : toKey(call.parentCallId),
+    parent_call_id: isNested ? toKey(call.parentCallId) : null,
+    root_call_id: isNested && rootCallId !== undefined ? toKey(rootCallId) : null,
+    owner: toKey(owner),
     tool_name: toKey(call.toolName),
     display_name: toLabel(call.displayName),
     session_id: toKey(call.sessionID),
@@ -114,8 +142,8 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   const parameters = toBoundedJson(call.parameters);
   return {
     ...blankRow,
-    ...beginningOf(call, parameters),
-    owner: toKey(call.owner ?? ""),
+    ...beginningOf(call, call, parameters),
+    flags: call.via === undefined ? null : flagsJson(undefined, { via: call.via }),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),
@@ -127,40 +155,29 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
 export interface FinishedCall {
   readonly record: ToolCallRecord;
   readonly result: ToolResult;
-  readonly replayOf: string | undefined;
   readonly instance: string;
+  readonly details: EndingDetails;
   /** The whole text, where it is too long for the row or `result` has only a part of it. */
   readonly longText: string | undefined;
   readonly more: string | undefined;
   /** Whether `longText` or `more` has to be written as a blob. */
   readonly needsBlobs: boolean;
-  readonly log: readonly CallLine[] | undefined;
-  readonly owner: string;
-  readonly trace: CallTrace | undefined;
-  readonly via: string | undefined;
-  readonly expert: string | undefined;
 }
 
 export function prepareFinished(
   record: ToolCallRecord,
   result: ToolResult,
   instance: string,
-  replayOf?: string,
-  whole?: string,
-  log?: readonly CallLine[],
-  owner = "",
-  trace?: CallTrace,
-  via?: string,
-  expert?: string,
+  details: EndingDetails = {},
 ): FinishedCall {
-  const text = whole ?? result.content;
+  const text = details.whole ?? result.content;
   const isLong = text.length > LONGEST_INLINE || text.length > result.content.length;
   const longText = isLong ? text : undefined;
   const { structured, attachments, blocks, metadata } = result;
   const hasMore = attachments !== undefined || blocks !== undefined || metadata !== undefined;
   const more = hasMore || structured !== undefined ? moreOf(result, hasMore) : undefined;
   const needsBlobs = isLong || (more !== undefined && more.length > LONGEST_INLINE);
-  return { record, result, replayOf, instance, longText, more, needsBlobs, log, owner, trace, via, expert };
+  return { record, result, instance, details, longText, more, needsBlobs };
 }
 
 export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
@@ -174,20 +191,20 @@ export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): 
 }
 
 export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Blob): CallRow {
-  const { record, result, longText } = call;
+  const { record, result, longText, details } = call;
+  const { replayOf, via } = details;
   const parameters = toBoundedJson(record.parameters);
-  const error = record.error === undefined ? null : errorJson(record.error, parameters, call.trace);
+  const error = record.error === undefined ? null : errorJson(record.error, parameters, details.trace);
   const text = toStorableText(
     textBlob === undefined ? result.content : shorten(result.content, record.callId),
   );
   const more = moreBlob === undefined ? (call.more ?? null) : null;
-  const log = call.log === undefined ? null : toJson(call.log);
+  const log = details.log === undefined ? null : toJson(details.log);
   let size = Buffer.byteLength(parameters) + Buffer.byteLength(text);
   for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
   return {
-    ...beginningOf(record, parameters),
-    owner: toKey(call.owner),
-    replay_of: call.replayOf === undefined ? null : toKey(call.replayOf),
+    ...beginningOf(record, details, parameters),
+    replay_of: replayOf === undefined ? null : toKey(replayOf),
     message_id: toLabel(record.messageID),
     tid: record.tid === undefined ? null : toLabel(record.tid),
     state: record.status,
@@ -200,7 +217,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     result_blob: textBlob?.name ?? null,
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
-    flags: record.flags === undefined && call.via === undefined ? null : flagsJson(record.flags, call),
+    flags: record.flags === undefined && via === undefined ? null : flagsJson(record.flags, details),
     error,
     result_text: text,
     more,
@@ -243,7 +260,9 @@ function shorten(content: string, callId: string): string {
 /** The column `flags`: the flags, by what the call was made, and as which expert. */
 type RecordedFlags = NonNullable<ToolCallRecord["flags"]> & Pick<StoredCall, "via" | "expert">;
 
-function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: FinishedCall): string {
+type MadeBy = Pick<EndingDetails, "via" | "expert">;
+
+function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: MadeBy): string {
   const recorded: RecordedFlags = {
     ...flags,
     ...(via !== undefined && { via: toLabel(via) }),
@@ -266,14 +285,8 @@ function errorJson(error: ToolErrorResponse, parameters: string, trace: CallTrac
   return toJson({ name, code, message: message.slice(0, SHOWN), recoverable, trace });
 }
 
-/** Shortens a text that is only shown, and by which no row is looked up. */
-function toLabel(text: string): string {
-  if (text.length <= LONGEST_LABEL) return toStorableText(text);
-  return `${toStorableText(text.slice(0, LONGEST_LABEL))}…`;
-}
-
-/** The long columns: a list reads none of them, or only a short part. */
-const unlisted = ["parameters", "result_text", "more", "more_blob", "log"] as const;
+/** The long columns, of which a list reads nothing or only a short part, and one that nobody is shown. */
+const unlisted = ["parameters", "result_text", "more", "more_blob", "log", "root_call_id"] as const;
 
 /** The members of a call that stand in columns of their own. */
 const calls = rowMap<

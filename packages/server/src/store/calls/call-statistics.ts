@@ -2,7 +2,8 @@ import { type Expression, type SqlBool, sql } from "kysely";
 import type { OpenedDatabase } from "../database.ts";
 import { toStorableText } from "../keys.ts";
 import { matchesGlob } from "../row-mapping.ts";
-import { keptFor, type Span, spans, UNKNOWN } from "./call-counts.ts";
+import type { Engine } from "../schema.ts";
+import { ALL_TOOLS, keptFor, type Span, spans, UNKNOWN } from "./call-counts.ts";
 
 export interface StatisticsQuery {
   /**
@@ -65,15 +66,16 @@ export async function readStatistics(
   const scan = (wanted: ReturnType<typeof totalsBy>) => database.scan(wanted, signal);
   // Where all tools are meant, the counts of all are read, where there are some.
   const allowed = tool === undefined ? allSpans : toolSpans;
-  const [whole] = await scan(totalsBy(database, piecesOf(query, allowed), sql<string>`'all'`, tool));
+  const of = tool ?? ALL_TOOLS;
+  const [whole] = await scan(totalsBy(database, piecesOf(query, allowed), sql<string>`'all'`, of));
   const slices = piecesOf(
     query,
     allowed.filter((span) => spans[span] <= interval),
   );
   const slice = sql<number>`starts_at - starts_at % ${sql.lit(interval)}`;
-  const sliced = await scan(totalsBy(database, slices, slice, tool).orderBy("key"));
+  const sliced = await scan(totalsBy(database, slices, slice, of).orderBy("key"));
   const tools = await scan(
-    totalsBy(database, piecesOf(query, toolSpans), sql<string>`tool_name`, tool)
+    totalsBy(database, piecesOf(query, toolSpans), sql<string>`tool_name`, tool ?? "*")
       .orderBy("calls", "desc")
       .orderBy("key")
       .limit(MOST_TOOLS),
@@ -125,7 +127,7 @@ function split(from: number, to: number, allowed: readonly Span[]): Piece[] {
 }
 
 /**
- * The totals of each group of counts. `upto` is how many calls of known duration are in this bucket and those below it;
+ * The totals of each group of counts of a tool, by its name, a glob or `ALL_TOOLS`. `upto` is how many calls of known duration are in this bucket and those below it;
  * `p50` is in the first bucket that reaches more than half of the known ones, `p95` in the first beyond 19 of 20. Uses
  * integers only, because the engines divide differently.
  */
@@ -133,14 +135,12 @@ function totalsBy(
   { db, engine }: OpenedDatabase,
   pieces: readonly Piece[],
   key: ReturnType<typeof sql<string | number>>,
-  tool: string | undefined,
+  tool: string,
 ) {
-  const meant: Expression<SqlBool> =
-    tool === undefined ? sql`1 = 1` : matchesGlob(engine, "tool_name", toStorableText(tool));
   const counts = pieces.map(
-    ({ span, from, to }) =>
+    (piece) =>
       sql`select bucket, calls, errors, cancelled, total, ${key} as grp
-        from call_counts where span = ${span} and starts_at >= ${from} and starts_at < ${to} and ${meant}`,
+        from call_counts where span = ${piece.span} and ${isMeant(engine, piece, tool)}`,
   );
   const known = sql`case when bucket = ${sql.lit(UNKNOWN)} then 0 else calls end`;
   const placed = sql<{ grp: string | number }>`(
@@ -172,6 +172,26 @@ function totalsBy(
     .groupBy("grp")
     .having(sql<SqlBool>`sum(calls) > 0`)
     .$castTo<TotalsRow>();
+}
+
+/** More slices than this are read with the counts of all other tools between them. */
+const MOST_SLICES = 500;
+
+/** Whether a row counts the tool, by its name, a glob or `ALL_TOOLS`, within a piece of time. */
+function isMeant(engine: Engine, { span, from, to }: Piece, tool: string): Expression<SqlBool> {
+  const isCounted = tool !== ALL_TOOLS || span !== "minute";
+  const isOne = isCounted && !/[*?]/.test(tool);
+  const name = toStorableText(tool);
+  const range = sql<SqlBool>`starts_at >= ${from} and starts_at < ${to}`;
+  if (isOne && (to - from) / spans[span] <= MOST_SLICES) {
+    const starts: number[] = [];
+    for (let start = from; start < to; start += spans[span]) starts.push(start);
+    // Slice by slice, the index finds the rows of one tool without those of the others.
+    return starts.length === 0 ? range : sql`starts_at in (${sql.join(starts)}) and tool_name = ${name}`;
+  }
+  if (isOne) return sql`${range} and tool_name = ${name}`;
+  const each = sql<SqlBool>`${range} and tool_name <> ${ALL_TOOLS}`;
+  return tool === "*" || !isCounted ? each : sql`${each} and ${matchesGlob(engine, "tool_name", name)}`;
 }
 
 function toTotals({ calls, errors, cancelled, p50, p95 }: Omit<TotalsRow, "key">): CallTotals {

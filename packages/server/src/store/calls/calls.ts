@@ -13,9 +13,9 @@ import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import type { CallJournals } from "./call-journal.ts";
 import { type CallQuery, filterCalls, isNotCompleted } from "./call-query.ts";
 import {
-  type CallLine,
-  type CallTrace,
+  type EndingDetails,
   type FinishedCall,
+  type ListedRow,
   listedColumns,
   prepareFinished,
   type StartedCall,
@@ -105,23 +105,16 @@ export class CallRepository {
   /**
    * Resolves with `safe` when the record survives the end of the process: it is in the database, or in a
    * journal beside it, from which it is written to the database a moment later or at the next start. From
-   * then on every method here returns the call. `whole` is the whole text of the result, when `result` has
-   * only a part of it. `owner`: the caller of the chain's first call, when it has a token. When another call has the same id already, the record is kept under that id with a
-   * suffix. Resolves with `held` when the store cannot take the record now: it is kept in memory and written
+   * then on every method here returns the call. When another call has the same id already, the record is kept under that
+   * id with a suffix. Resolves with `held` when the store cannot take the record now: it is kept in memory and written
    * when the store can. Rejects when the database refuses the record for good.
    */
   finished(
     record: ToolCallRecord,
     result: ToolResult,
-    replayOf?: string,
-    whole?: string,
-    log?: readonly CallLine[],
-    owner = "",
-    trace?: CallTrace,
-    by: { readonly via?: string | undefined; readonly expert?: string | undefined } = {},
+    details: EndingDetails = {},
   ): Promise<"safe" | "held"> {
-    const { id } = this.#instance;
-    const call = prepareFinished(record, result, id, replayOf, whole, log, owner, trace, by.via, by.expert);
+    const call = prepareFinished(record, result, this.#instance.id, details);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
     return written.catch((error) => {
@@ -173,12 +166,15 @@ export class CallRepository {
    */
   async list(query: CallQuery): Promise<Page<StoredCall>> {
     const { db, engine, pending, scan } = this.#database;
-    const { indexed, rest } = filterCalls(expressionBuilder(), engine, query);
+    await pending.commit();
+    const root = query.root === undefined ? undefined : toKey(query.root);
+    const hasRoot = root !== undefined && (await this.#isRoot(root));
+    const { indexed, times, rest } = filterCalls(expressionBuilder(), engine, query, hasRoot);
     const selection = db
       .selectFrom("calls")
       .select(listedColumns)
       .select(shownParts)
-      .where(({ and }) => and([...indexed, ...rest]));
+      .where(({ and }) => and([...times, ...rest]));
     return readPage(selection, {
       limit: query.limit,
       cursor: query.cursor,
@@ -186,21 +182,41 @@ export class CallRepository {
       id: "call_id",
       toItem: (row) => toStoredCall(row),
       placeOf: ({ timestamp, callId }) => ({ time: timestamp, id: callId }),
-      run: async (wanted, after) => {
-        await pending.commit();
-        // The calls of a chain are found through each other, so that no slice of time has all of them.
-        if (query.root !== undefined) return scan(wanted, query.signal);
-        if (rest.length === 0) return wanted.execute();
+      run: async (listed, after) => {
+        const wanted = listed.where(({ and }) => and([...indexed]));
+        // These calls of a chain are found through each other, so that no slice of time has all of them.
+        if (root !== undefined && !hasRoot) return scan(wanted, query.signal);
         const most = pageLimit(query.limit) + 1;
-        const rows: Awaited<ReturnType<typeof wanted.execute>> = [];
-        for await (const { from, to } of this.#slices(indexed, after?.time, query.signal)) {
-          const slice = wanted.where("timestamp", ">=", from).where("timestamp", "<=", to);
-          rows.push(...(await scan(slice, query.signal, "slice")));
-          if (rows.length >= most) break;
-        }
-        return rows.slice(0, most);
+        const search = () =>
+          this.#search(wanted, [...indexed, ...times], { most, latest: after?.time, signal: query.signal });
+        const rows = await (rest.length === 0 ? wanted.execute() : search());
+        if (!hasRoot) return rows;
+        rows.push(...(await listed.where("call_id", "=", root).execute()));
+        return rows.sort(newestFirst).slice(0, most);
       },
     });
+  }
+
+  /** Whether calls name this one as the root of their chain. A call within a chain is no root. */
+  async #isRoot(callId: string): Promise<boolean> {
+    const { db } = this.#database;
+    const named = db.selectFrom("calls").select("call_id").where("root_call_id", "=", callId).limit(1);
+    return (await named.execute()).length > 0;
+  }
+
+  /** Reads up to `most` of the wanted calls, the newest first, slice by slice. */
+  async #search<Row>(
+    wanted: SelectQueryBuilder<Tables, "calls", Row>,
+    indexed: readonly Expression<SqlBool>[],
+    { most, latest, signal }: { most: number; latest: number | undefined; signal: AbortSignal | undefined },
+  ): Promise<Row[]> {
+    const rows: Row[] = [];
+    for await (const { from, to } of this.#slices(indexed, latest, signal)) {
+      const slice = wanted.where("timestamp", ">=", from).where("timestamp", "<=", to);
+      rows.push(...(await this.#database.scan(slice, signal, "slice")));
+      if (rows.length >= most) break;
+    }
+    return rows.slice(0, most);
   }
 
   /**
@@ -364,6 +380,12 @@ export class CallRepository {
     this.held.close();
     this.#database.pending.delete(this.#writer);
   }
+}
+
+type Place = Pick<ListedRow, "timestamp" | "call_id">;
+
+function newestFirst(one: Place, other: Place): number {
+  return other.timestamp - one.timestamp || (other.call_id < one.call_id ? -1 : 1);
 }
 
 /** The error that is recorded for a call whose process died before anybody approved the call. */

@@ -51,7 +51,7 @@ export function testCalls(place: TestPlace): void {
         metadata: { cost: 1.5 },
         error,
       };
-      await store.calls.finished(record, result, "call_original");
+      await store.calls.finished(record, result, { replayOf: "call_original" });
       expect(await store.calls.get(record.callId)).toEqual({
         ...record,
         result,
@@ -74,7 +74,7 @@ export function testCalls(place: TestPlace): void {
         { at: 1_700_000_000_000, level: "info", text: "first 四 \u0000 \ud800" },
         { at: 1_700_000_000_005, level: "progress", text: "half way (1/2)" },
       ] as const;
-      await store.calls.finished(record, textResult("x"), undefined, undefined, log);
+      await store.calls.finished(record, textResult("x"), { log });
       const { log: kept, afterDuration } = (await store.calls.get(record.callId))!;
       expect([kept, afterDuration]).toEqual([log, 0.25]);
       const [listed] = (await store.calls.list({ session: record.sessionID, limit: 1 })).items;
@@ -199,7 +199,7 @@ export function testCalls(place: TestPlace): void {
     test("of which the record has a part is read whole, character for character", async () => {
       const whole = `日本😀\0\ud83d${"語".repeat(30_000)}`;
       const record = makeRecord();
-      await store.calls.finished(record, textResult("日本… cut …"), undefined, whole);
+      await store.calls.finished(record, textResult("日本… cut …"), { whole });
       expect((await store.calls.get(record.callId))?.result.content).toBe("日本… cut …");
       const pages: string[] = [];
       for (let offset = 0; offset < whole.length; offset += 7_001) {
@@ -311,16 +311,35 @@ export function testCalls(place: TestPlace): void {
       expect(await find("nobody")).toEqual([]);
     });
 
-    test("finds a whole chain by its root, also before the root itself is recorded", async () => {
+    // Older versions did not record the root.
+    test.each([
+      ["k", undefined],
+      ["r", "r1"],
+    ])(
+      "finds a whole chain by its root, also before the root itself is recorded (%s)",
+      async (k, rootCallId) => {
+        const sessionID = `chains of ${k}`;
+        const add = async (callId: string, timestamp: number, parentCallId?: string) => {
+          const record = makeRecord({ callId, sessionID, timestamp, ...(parentCallId && { parentCallId }) });
+          await store.calls.finished(record, textResult("x"), { rootCallId });
+        };
+        await add(`${k}2`, 2000, `${k}1`);
+        await add(`${k}3`, 3000, `${k}2`);
+        await finish({ callId: `${k}4`, sessionID, timestamp: 4000, parentCallId: "elsewhere" });
+        expect(await ids({ root: `${k}1` })).toEqual([`${k}3`, `${k}2`]);
+        await add(`${k}1`, 1000);
+        const chain = [`${k}3`, `${k}2`, `${k}1`];
+        expect(await ids({ root: `${k}1` })).toEqual(chain);
+        expect(await readAll({ root: `${k}1`, limit: 1 })).toEqual(chain);
+        expect(await readAll({ root: `${k}1`, limit: 1, caller: "*" })).toEqual(chain);
+        expect(await ids({ root: `${k}1`, since: 1500 })).toEqual(chain.slice(0, 2));
+        expect(await ids({ root: `${k}1`, top: true })).toEqual([`${k}1`]);
+        expect(await ids({ root: `${k}2` })).toEqual([`${k}3`, `${k}2`]);
+      },
+    );
+
+    test("finds nothing by an unknown root, and each call of damaged chains once", async () => {
       const sessionID = "chains";
-      await finish({ callId: "k2", sessionID, timestamp: 2000, parentCallId: "k1" });
-      await finish({ callId: "k3", sessionID, timestamp: 3000, parentCallId: "k2" });
-      await finish({ callId: "k4", sessionID, timestamp: 4000, parentCallId: "elsewhere" });
-      expect(await ids({ root: "k1" })).toEqual(["k3", "k2"]);
-      await finish({ callId: "k1", sessionID, timestamp: 1000 });
-      expect(await ids({ root: "k1" })).toEqual(["k3", "k2", "k1"]);
-      expect(await readAll({ root: "k1", limit: 1 })).toEqual(["k3", "k2", "k1"]);
-      expect(await ids({ root: "k2" })).toEqual(["k3", "k2"]);
       expect(await ids({ root: "nobody" })).toEqual([]);
       // Damaged records may name each other.
       await finish({ callId: "o1", sessionID, timestamp: 5000, parentCallId: "o2" });
@@ -382,14 +401,9 @@ export function testCalls(place: TestPlace): void {
       const add = async (callId: string, owner: string, more: Partial<ToolCallRecord> = {}) => {
         const result =
           more.error === undefined ? textResult("x") : { content: "m", type: "error" as const, error };
-        await store.calls.finished(
-          makeRecord({ callId, sessionID, timestamp: 1_000, ...more }),
-          result,
-          undefined,
-          undefined,
-          undefined,
+        await store.calls.finished(makeRecord({ callId, sessionID, timestamp: 1_000, ...more }), result, {
           owner,
-        );
+        });
       };
       await add("w1", "ann_1", { toolName: "outer" });
       await add("w2", "ann_1", {

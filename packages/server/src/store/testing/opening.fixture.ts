@@ -72,7 +72,7 @@ export function testOpening(place: TestPlace): void {
     await Promise.all(extra.map((record) => before.calls.finished(record, textResult("x"))));
     await before.close();
     for (const statement of [
-      "delete from toolrack_migrations where name = '0014_counts'",
+      "delete from toolrack_migrations where name >= '0014'",
       "drop table call_counts",
       "update calls set owner = null",
     ])
@@ -92,6 +92,43 @@ export function testOpening(place: TestPlace): void {
     ]);
     const { items } = await store.calls.list({ owner: `ann_${id}` });
     expect(items.map(({ callId }) => callId)).toEqual(["made by own", "own"]);
+  });
+
+  test("a database from before questions knew by what a call was made gets the column for it", async () => {
+    const options = await place.make();
+    await (await openStore(options)).close();
+    await place.run(options, "delete from toolrack_migrations where name >= '0018'");
+    await place.run(options, "alter table approvals drop column via");
+    const { approvals } = await place.open(options);
+    const question = { callId: "c", toolName: "t", displayName: "t", input: {}, message: "May it?" };
+    const asked = { ...question, dangerous: true, stage: "before", sessionID: "", caller: "http" } as const;
+    const added = await approvals.add("q", { ...asked, expiresAt: Date.now() + 60_000, via: "client 1.0" });
+    expect(added.via).toBe("client 1.0");
+    expect((await approvals.get("q"))?.via).toBe("client 1.0");
+  });
+
+  test("an older database that counted days by tool only is counted in all too", async () => {
+    const options = await place.make();
+    const before = await place.open(options);
+    const timestamp = Date.now() - 12 * 86_400_000;
+    for (const toolName of ["one", "one", "two"])
+      await before.calls.finished(makeRecord({ timestamp, toolName }), textResult("x"));
+    await before.close();
+    for (const statement of [
+      "delete from toolrack_migrations where name >= '0015'",
+      "delete from call_counts where span = 'day' and tool_name = ''",
+    ])
+      await place.run(options, statement);
+    const store = await place.open(options);
+    const { calls, buckets, tools } = await store.calls.statistics({
+      since: timestamp - 86_400_000,
+      until: Date.now(),
+    });
+    expect([calls, buckets.map((bucket) => bucket.calls)]).toEqual([3, [3]]);
+    expect(tools.map(({ toolName, calls }) => [toolName, calls])).toEqual([
+      ["one", 2],
+      ["two", 1],
+    ]);
   });
 
   test("a store can be closed twice, and takes nothing afterwards", async () => {

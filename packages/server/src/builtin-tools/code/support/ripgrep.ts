@@ -65,7 +65,7 @@ type Encoded = { readonly text: string } | { readonly bytes: string };
 
 interface RipgrepEvent {
   readonly type: "begin" | "end" | "summary" | "match" | "context";
-  /** Has these members for a match or a context line; other events have others. */
+  /** These members are present only when `type` is `match` or `context`; other events have other members. */
   readonly data: {
     readonly path: Encoded;
     readonly lines: Encoded;

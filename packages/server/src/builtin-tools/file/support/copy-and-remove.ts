@@ -50,7 +50,7 @@ export async function copyEntry(source: string, target: string, options: CopyOpt
   const { signal, overwrite, leaveOut, onProgress } = options;
   const skipped: { path: string; reason: string }[] = [];
   const copied = { files: 0, folders: 0, bytes: 0, skipped };
-  /** `path`: relative to the source. */
+  /** Copies one entry with everything in it. `path` is the entry's path relative to the source, for messages. */
   const copyInto = async (from: string, to: string, path: string): Promise<void> => {
     signal.throwIfAborted();
     const stats = await fs.lstat(from);

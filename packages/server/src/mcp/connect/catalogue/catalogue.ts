@@ -127,7 +127,8 @@ export async function readCatalogue(
     const why = await readPages(session, { method, member, timeout, meta, items }, (_meta) => {
       if (meta === undefined) return;
       racks = readRacks(_meta[racksKey]);
-      // Our own side wrote these, so that they can be relied on.
+      // For an API, the rack itself wrote the members below, so they can be trusted. A server could write anything
+      // there.
       if (session.verdict.transport !== "api") return;
       skipped.push(...readSkipped(_meta[skippedKey]));
       signIn = _meta[signInKey] as DescribedSignIn | undefined; // As `ApiTransport` wrote it.

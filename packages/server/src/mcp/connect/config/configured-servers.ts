@@ -231,7 +231,7 @@ function broken(
       problem: `${reason} The server goes on as its entry last said. ${remedy}`,
     };
   }
-  // What it would be if it were valid, for the lists of servers and of APIs.
+  // The invalid entry still says whether it means a server or an API, so that it appears in the right list.
   const api = spec === undefined && !isRecord(ownApi) ? {} : { api: { spec: String(spec ?? "") } };
   const entry = typeof url === "string" ? { url } : api;
   const invalid = { given, reason: `${reason} ${remedy}` };

@@ -17,7 +17,7 @@ export type ResolvedEntry = {
 } & (
   | {
       readonly kind: "process";
-      /** Undefined: the only program of the installed package. */
+      /** The program to start. Undefined for an installed package with only one program, which is then started. */
       readonly command: string | undefined;
       readonly args: readonly string[];
       /** The whole environment: nothing else is inherited from this process. */
@@ -201,7 +201,7 @@ export async function expand(text: string, where: string, surroundings: Surround
     });
     return (await Promise.all(pieces)).join("");
   } catch (thrown) {
-    // Any other error says that a secret could not be read, and names it.
+    // Any error but a `ConfigurationError` comes from reading a secret and names it, so the place is not added.
     const text = reasonOf(thrown);
     throw new ConfigurationError(thrown instanceof ConfigurationError ? `${where} ${text}` : text);
   }

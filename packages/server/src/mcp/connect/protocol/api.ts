@@ -9,20 +9,20 @@ import type { Message, Transport } from "./messages.ts";
 export interface ApiPeer {
   readonly title: string;
   readonly description: string;
-  /** The version of its description, such as `OpenAPI 3.1.0`. */
+  /** The format of the API's description, such as `OpenAPI 3.1.0`. */
   readonly version: string;
-  /** The origin that is given its credentials. */
+  /** The origin that the API's credentials are sent to. They are sent to no other. */
   readonly origin: string | undefined;
   /** The files that its description was read from. */
   readonly files: readonly string[];
   /** The folders whose files belong to it. */
   readonly folders: readonly string[];
   readonly problems: readonly string[];
-  /** In the form in which MCP lists tools. */
+  /** The operations as tools, in the form of MCP's `tools/list`. */
   readonly tools: readonly object[];
   /** The operations that cannot be offered, and why. */
   readonly skipped: readonly { readonly name: string; readonly reason: string }[];
-  /** The names of the credentials that its entry lacks. */
+  /** The names of the credentials that the description asks for and the entry lacks. */
   readonly missingCredentials: readonly string[];
   /** Where a person signs in. Undefined when its entry asks for no such sign-in. */
   readonly signIn: DescribedSignIn | undefined;
@@ -80,7 +80,8 @@ export class ApiTransport implements Transport {
       this.#take(await this.#open(this.#abort.signal));
     } catch (thrown) {
       if (thrown instanceof ConfigurationError) throw thrown;
-      // It may be away for a moment, or be mended, so it is tried again.
+      // The description may be unreachable only for a moment, or be corrected later. `unavailable` makes the
+      // upstream try again.
       throw new UpstreamError("unavailable", sentence(reasonOf(thrown)));
     }
   }
@@ -182,7 +183,7 @@ export class ApiTransport implements Transport {
 
   #watch({ files, folders }: ApiPeer): void {
     const reread = () => this.#reread();
-    // Not awaited: a watcher that calls this right now ends after it.
+    // Not awaited, because the caller may be one of these watchers, which can close only after it has returned.
     for (const watcher of this.#watchers) void watcher.close();
     this.#watchers = [
       ...files.map((file) => watchFile(file, reread)),

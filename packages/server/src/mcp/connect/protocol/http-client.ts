@@ -8,7 +8,7 @@ export interface HttpRequest {
   readonly method: "GET" | "POST" | "DELETE";
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** Each of them ends the request. */
+  /** The request ends when any of these signals is aborted. */
   readonly signals?: readonly AbortSignal[];
 }
 

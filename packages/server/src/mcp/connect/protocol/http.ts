@@ -23,7 +23,7 @@ interface Answered extends Partial<SendOptions> {
 const MOST_REDIRECTS = 5;
 /** How many attempts in a row are made to open a broken stream again. */
 const MOST_RETRIES = 2;
-/** The pause before the first of these attempts, in milliseconds. */
+/** The pause before the first attempt to open a broken stream again, in milliseconds. */
 const RETRY_PAUSE = 1_000;
 /** How long a server may take to end our session, in milliseconds. */
 const TERMINATE_LIMIT = 1_000;

@@ -19,7 +19,7 @@ export interface UpstreamRequest {
    * Returns a function that stops listening.
    */
   readonly whenAborted?: (act: (reason: unknown) => void) => () => void;
-  /** In milliseconds. Without it, only the signal ends the wait. */
+  /** How long to wait for the answer, in milliseconds. When undefined, only the signal ends the wait. */
   readonly timeout?: number;
   /** Answers the server's questions about this request. */
   readonly client?: CallClient | undefined;

@@ -373,7 +373,7 @@ export class UpstreamSession {
       }
       case "notifications/cancelled":
         this.#questions.withdraw(params.requestId, params.reason);
-        // A server may also end a subscription like this.
+        // With this message, a server may also end a subscription, which is an open request of ours.
         this.#settle(Number(params.requestId))?.reject(
           new UpstreamError("refused", "The server cancelled it."),
         );

@@ -118,7 +118,7 @@ export class SignInVault {
     return kept.server === server ? kept : undefined;
   }
 
-  /** The stored text, if it holds this sign-in. */
+  /** Reads the stored text of this sign-in. Undefined when another sign-in has replaced it. */
   async #find({ server, tokens }: KeptSignIn): Promise<string | undefined> {
     const text = await this.#secrets.get(this.name);
     const kept = text === undefined ? undefined : this.#parse(text, server);

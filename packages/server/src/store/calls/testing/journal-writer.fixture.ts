@@ -11,9 +11,12 @@ calls.started(makeStart(noted));
 calls.started(makeStart(endless));
 await calls.flush();
 const line = { at: 1_700_000_000_000, level: "warn", text: "said before" } as const;
-await calls.finished(noted, textResult("noted first"), undefined, undefined, [line]);
+await calls.finished(noted, textResult("noted first"), { log: [line] });
 const long = makeRecord({ callId: `${prefix}-long`, sessionID: prefix });
-await calls.finished(long, textResult("a part"), "the-original", `${"長".repeat(30_000)}the end`);
+await calls.finished(long, textResult("a part"), {
+  replayOf: "the-original",
+  whole: `${"長".repeat(30_000)}the end`,
+});
 const twin = { callId: `${prefix}-twin`, sessionID: prefix };
 await calls.finished(makeRecord(twin), textResult("first"));
 await calls.finished(makeRecord(twin), textResult("second"));

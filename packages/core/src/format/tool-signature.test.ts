@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { firstSentence, toSignatures } from "./signature.ts";
+import { firstSentence, toSignatures } from "./tool-signature.ts";
 
 const whole = (inputSchema: object, description = "") =>
   toSignatures({ name: "f", description, inputSchema: { ...inputSchema } })[0];

@@ -22,7 +22,10 @@ export function refused(problem: string): Read {
 
 export type Members = Readonly<Record<string, unknown>>;
 
-/** The key `toolrack` of an entry with these limits and tools; nothing where there are none. */
+/**
+ * Returns the member `toolrack` of an entry in `mcp.json`, with these limits and tools. Empty when there is nothing
+ * to say.
+ */
 export function ownSettings(given: unknown, limits: object, include: unknown, oauth?: object): object {
   const known = defined({ ...limits });
   const settings = defined({
@@ -163,7 +166,10 @@ export function fromToolHive(document: Members): Read {
   return { entry: { ...containerEntry({ image, words: cmd_args, volumes, env }), ...settings }, notes };
 }
 
-/** All targets in a file of agentgateway. Versions differ in how deep they stand. */
+/**
+ * Finds all targets in a file of agentgateway, at any depth, because versions of agentgateway nest them
+ * differently.
+ */
 export function agentgatewayTargets(part: unknown, depth = 0): Members[] {
   if (depth > 12 || typeof part !== "object" || part === null) return [];
   const isTarget = (entry: unknown) =>

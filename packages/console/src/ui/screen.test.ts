@@ -2,7 +2,7 @@
 import { mount } from "@vue/test-utils";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { defineComponent, h } from "vue";
-import { useShortcuts } from "./theme-and-time.ts";
+import { useShortcuts } from "./screen.ts";
 
 let ran: string[];
 let page: ReturnType<typeof mount>;

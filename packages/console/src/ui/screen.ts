@@ -1,5 +1,4 @@
-import { computed, onBeforeUnmount, onMounted, onScopeDispose, ref } from "vue";
-import { useRoute, useRouter } from "vue-router";
+import { onBeforeUnmount, onMounted, onScopeDispose, ref } from "vue";
 import { copyText, keep, kept } from "../text/index.ts";
 
 export const themes = ["system", "light", "dark"] as const;
@@ -104,34 +103,4 @@ function isElsewhere(event: KeyboardEvent): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target.closest('[role="dialog"], [role="alertdialog"]') !== null) return true;
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
-}
-
-/** The query of the address. A change keeps other keys, and `undefined` removes a key. */
-export function useQuery() {
-  const route = useRoute();
-  const router = useRouter();
-  return {
-    text: (key: string) => (typeof route.query[key] === "string" ? route.query[key] : ""),
-    async set(change: Readonly<Record<string, string | undefined>>, how: "replace" | "push" = "replace") {
-      const kept = Object.entries({ ...route.query, ...change }).filter(([, value]) => value !== undefined);
-      await router[how]({ query: Object.fromEntries(kept) });
-    },
-  };
-}
-
-/** The view that the address names under a key; default is the first, which is left out of the address. */
-export function useView<View extends string>(key: string, views: () => readonly View[]) {
-  const query = useQuery();
-  return computed({
-    get: () => views().find((known) => known === query.text(key)) ?? views()[0]!,
-    set: (view) => void query.set({ [key]: view === views()[0] ? undefined : view }),
-  });
-}
-
-export function toCall(callId: string) {
-  return { name: "call", params: { callId } };
-}
-
-export function toTool(tool: string, tab?: "about" | "tests") {
-  return { name: "tools", params: { tool }, query: tab === undefined ? {} : { tab } };
 }

@@ -1,0 +1,55 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openStore } from "../../packages/server/src/store/store.ts";
+import { startRack } from "../lib/served-process.ts";
+import type { Figure, GrowthPart } from "./part.ts";
+import { Rack, row } from "./rack.ts";
+
+const largest = Number(process.env.BENCH_GROWTH_TOOLS ?? 50_000);
+
+export const skill: GrowthPart = {
+  title: "the tools of one skill",
+  sizes: [largest / 50, largest / 5, largest].map(String),
+  measure: (size) => measureSkill(Number(size)),
+};
+
+/** Changes one tool of a skill that has many, on a served rack. Linux only. */
+export async function measureSkill(count: number): Promise<Figure[]> {
+  const directory = await mkdtemp(join(tmpdir(), "toolrack-growth-"));
+  const fields = { type: "http", endpoint: "http://127.0.0.1/x", description: "Gets x." } as const;
+  const tools = Array.from({ length: count }, (_, n) => ({ name: `made_${n}`, ...fields }));
+  const store = await openStore({ directory: join(directory, ".toolrack") });
+  const { id } = await store.skills.add({ skill: { name: "growing" }, tools, files: [] });
+  await store.close();
+  const server = await startRack(directory);
+  try {
+    const rack = new Rack(server);
+    const path = `/api/skills/${id}/tools`;
+    const add = (name: string) => rack.ask(path, { method: "POST", body: { name, ...fields } });
+    const change = (name: string, n: number) =>
+      rack.ask(`${path}/${name}`, { method: "PATCH", body: { description: `Gets x ${n}.` } });
+    const remove = (name: string) => rack.ask(`${path}/${name}`, { method: "DELETE" });
+    const each = async (work: (name: string, n: number) => Promise<unknown>, from: number) => {
+      const times = 30;
+      const before = rack.cpu();
+      const waits = await rack.waitsDuring(async () => {
+        for (let n = from; n < from + times; n++) await work(`tool_${n}`, n);
+      });
+      return { cpu: ((rack.cpu() - before) * 1_000) / times, longest: waits.at(-1) ?? 0 };
+    };
+    await each(add, 0);
+    const added = await each(add, 100);
+    const changed = await each(change, 100);
+    const removed = await each(remove, 100);
+    return [
+      row("adding one tool", added.cpu, "ms CPU", 5),
+      { ...row("adding one tool, others wait", added.longest, "ms", 50), grows: true },
+      row("changing one tool", changed.cpu, "ms CPU", 5),
+      row("removing one tool", removed.cpu, "ms CPU", 5),
+    ];
+  } finally {
+    server.process.kill("SIGKILL");
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+  }
+}

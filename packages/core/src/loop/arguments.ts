@@ -1,0 +1,124 @@
+import { hashText, hashValue } from "../schema/hash.ts";
+
+/**
+ * The key of a call's arguments, made when it is first needed. Calls are compared by a mark first, which is nearly always
+ * different for different arguments and costs a tenth of the key: a call that is not like another never needs its key.
+ */
+export class ArgumentsKey {
+  /** Equal for equal arguments; 0 when nothing is known. */
+  readonly mark: number;
+  #args: unknown;
+  #text: string | undefined;
+
+  constructor(args: unknown) {
+    hasLongText = false;
+    this.mark = markOf(args);
+    this.#args = args;
+    // Long texts are not held on to.
+    if (hasLongText) void this.text;
+  }
+
+  get text(): string {
+    if (this.#text === undefined) {
+      this.#text = hashValue(this.#args);
+      this.#args = undefined;
+    }
+    return this.#text;
+  }
+
+  toJSON(): string {
+    return this.text;
+  }
+}
+
+export function textOf(key: string | ArgumentsKey): string {
+  return typeof key === "string" ? key : key.text;
+}
+
+/** Whether two keys are of the same arguments. */
+export function isSameKey(one: string | ArgumentsKey, other: string | ArgumentsKey): boolean {
+  return one === other || textOf(one) === textOf(other);
+}
+
+/** The mark of a key; 0 when it has none. */
+export function markOfKey(key: string | ArgumentsKey): number {
+  return typeof key === "string" ? 0 : key.mark;
+}
+
+const deepestMark = 2;
+const longText = 2_000;
+let hasLongText = false;
+
+/** A number for arguments, from a few characters of their texts. The order of members does not matter. */
+function markOf(value: unknown, depth = 0): number {
+  switch (typeof value) {
+    case "string": {
+      const { length } = value;
+      if (length === 0) return 0x51;
+      if (length > longText) hasLongText = true;
+      const middle = value.charCodeAt(length >> 1);
+      const last = value.charCodeAt(length - 1) ^ (length > 1 ? value.charCodeAt(length - 2) << 5 : 0);
+      return Math.imul(length ^ (middle << 8) ^ (last << 16) ^ value.charCodeAt(0), 0x9e3779b1);
+    }
+    case "number":
+      return Math.imul((value * 1009) | 0, 0x85ebca77);
+    case "boolean":
+      return value ? 0x7a11 : 0xfa15;
+    case "object": {
+      if (value === null) return 0x9011;
+      if (Array.isArray(value)) {
+        const first = depth < deepestMark && value.length > 0 ? markOf(value[0], deepestMark) : 0;
+        return Math.imul(value.length + 1, 0x2c1b3c6d) ^ first;
+      }
+      if (depth >= deepestMark) return 0x0b1e;
+      let sum = 0x0b1e;
+      for (const key in value) {
+        const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+        if (member === undefined || typeof member === "function") continue;
+        sum =
+          (sum + Math.imul(markOf(member, depth + 1) ^ key.length ^ (key.charCodeAt(0) << 24), 0x165667b1)) |
+          0;
+      }
+      return sum;
+    }
+    default:
+      return 0x9011;
+  }
+}
+
+const longestText = 8192;
+const mostTokens = 128;
+const deepest = 8;
+
+/**
+ * The distinct words of the arguments' values, hashed: enough to compare two calls without revealing the
+ * arguments. Keys are left out, since all calls of a tool share them.
+ */
+export function argumentTokens(args: unknown): readonly number[] {
+  const tokens = new Set<number>();
+  let budget = longestText;
+  collect(args, 0);
+  return [...tokens];
+
+  function collect(value: unknown, depth: number): void {
+    if (budget <= 0 || tokens.size >= mostTokens || depth > deepest) return;
+    if (typeof value === "object" && value !== null) {
+      for (const child of Object.values(value)) collect(child, depth + 1);
+      return;
+    }
+    const text = String(value).slice(0, budget).toLowerCase();
+    budget -= text.length;
+    for (const [word] of text.matchAll(/[\p{L}\p{N}]+/gu)) {
+      if (tokens.size >= mostTokens) return;
+      tokens.add(Number.parseInt(hashText(word).slice(0, 8), 16));
+    }
+  }
+}
+
+/** The share of common words among all words of both (Jaccard), from 0 to 1. */
+export function similarity(one: readonly number[], other: readonly number[]): number {
+  const others = new Set(other);
+  const common = one.filter((token) => others.has(token)).length;
+  const all = one.length + other.length - common;
+  return all === 0 ? 1 : common / all;
+}

@@ -1,0 +1,172 @@
+import { describe, expect, it } from "vitest";
+import { saysError, seemsReadOnly, seemsToWait } from "./inference.ts";
+import { ladder, type Step, session, times } from "./loop-session.fixture.ts";
+import { emptyLoopState, recordCall } from "./loop-state.ts";
+
+describe("a call seems to only read", () => {
+  it.each<[string, unknown]>([
+    ["get_user", {}],
+    ["listIssues", {}],
+    ["mcp_github_search_code", {}],
+    ["open", { path: "a" }],
+    ["scroll_down", {}],
+    ["cat", { text: "a.txt" }],
+    ["bash", { command: "cd src && ls -la | grep x" }],
+    ["run_command", { cmd: "git diff HEAD~1" }],
+    ["execute", { command: ["rg", "x"] }],
+    ["shell", { command: "grep x a 2>/dev/null" }],
+    ["http_request", { method: "GET", url: "/a" }],
+    ["jira", { action: "list_projects" }],
+    ["run_query", { sql: "select 1" }],
+  ])("%s %j", (tool, args) => expect(seemsReadOnly(tool, args)).toBe(true));
+
+  it.each<[string, unknown]>([
+    ["get_or_create_user", {}],
+    ["open_pull_request", {}],
+    ["place_order", {}],
+    ["cat", { text: "> a.txt" }],
+    ["bash", { command: "ls > files.txt" }],
+    ["bash", { command: "find . -delete" }],
+    ["bash", { command: "git commit -am x" }],
+    ["bash", { command: "sed -i s/a/b/ x" }],
+    ["bash", { command: "python a.py" }],
+    ["http_request", { method: "POST", url: "/a" }],
+    ["jira", { action: "create_issue" }],
+    ["search", { query: "DELETE FROM users" }],
+  ])("but not %s %j", (tool, args) => expect(seemsReadOnly(tool, args)).toBe(false));
+
+  it("is told by its arguments alone where the tool says that it changes something", () => {
+    expect(seemsReadOnly("get_shell", { note: "x" }, true)).toBe(false);
+    expect(seemsReadOnly("get_shell", { command: "ls" }, true)).toBe(true);
+  });
+
+  it("waits if its name says so", () => {
+    expect(["wait_for_build", "pollJob", "sleep", "get_status"].map(seemsToWait)).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
+  });
+});
+
+describe("a text says that it is an error", () => {
+  it.each([
+    "Error: no such row",
+    "fatal: not a git repository",
+    'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: x',
+    "/bin/bash: line 3: mvn: command not found",
+    "ls: cannot access 'x': No such file or directory",
+    '{"success":false,"message":"no"}',
+    '{"error":{"code":7}}',
+    "[The command completed with exit code 1.]",
+    "Process exited with code 127",
+    'Exception in thread "main" java.lang.NullPointerException',
+    "[INFO] BUILD FAILURE",
+    "npm ERR! code E404",
+    "src/a.c:3:4: error: expected ;",
+    "a\nsrc/a.c:3:4: error: expected ;",
+    "Usage: edit START:END",
+  ])("%s", (text) => expect(saysError(text)).toBe(true));
+
+  it.each([
+    "ok",
+    "Created error_handler.ts",
+    "12 passed, 0 errors",
+    '{"error":null,"rows":[1]}',
+    '{"ok":true,"errors":[]}',
+    "error: old value\n[The command completed with exit code 0.]",
+    "accepted order 17",
+    "The error rate is 0.1 %",
+  ])("but not %s", (text) => expect(saysError(text)).toBe(false));
+});
+
+describe("what was inferred", () => {
+  const shell = (args: string, result: string): Step => ({ tool: "javac", args, result });
+
+  it("counts less than what a tool says, and the verdict names it", () => {
+    const guessed = times(9, (index) => shell(`-cp a Test${index}`, "bash: javac: command not found"));
+    expect(ladder(guessed.map((step) => ({ ...step, isError: true })))).toBe("3/5/8");
+    expect(ladder(guessed)).toBe("4/7/0");
+    const running = session();
+    const last = running.all(guessed).at(-1);
+    expect(last?.finished).toMatchObject({ signal: "same_error", inferred: ["error"] });
+    expect(last?.finished.evidence).toContain("(inferred: the calls failed)");
+  });
+
+  it("is that a tool only reads, when identical calls gave equal results and others gave others", () => {
+    const call = (args: string, result: string) => ({
+      callId: args,
+      tool: "ledger",
+      argsKey: args,
+      readOnly: false,
+      isError: false,
+      executed: true,
+      at: 0,
+      resultKey: result,
+      resultLength: 200,
+    });
+    const state = [call("a", "1"), call("b", "2"), call("a", "1"), call("c", "3")].reduce(
+      (before, record) => recordCall(before, record),
+      emptyLoopState(),
+    );
+    expect(state.entries.map(({ readOnly }) => readOnly)).toEqual([false, false, false, true]);
+    const acknowledged = [call("a", "1"), call("a", "1"), call("b", "1")].reduce(
+      (before, record) => recordCall(before, record),
+      emptyLoopState(),
+    );
+    expect(acknowledged.entries.at(-1)?.readOnly).toBe(false);
+  });
+});
+
+describe("answers that were all given before", () => {
+  const look = (args: string, result: string, readOnly = true): Step => ({
+    tool: "probe",
+    args,
+    result,
+    readOnly,
+  });
+  const known = times(3, (index) => look(`a${index}`, `answer ${index}`));
+
+  it("are a loop whatever the arguments, until something changes", () => {
+    const again = times(12, (index) => look(`b${index}`, `answer ${index % 3}`));
+    expect(ladder([...known, ...again])).toBe("7/11/15");
+    const running = session();
+    const verdicts = running.all([...known, ...again]);
+    expect(verdicts[6]?.finished).toMatchObject({ action: "nudge", signal: "known_answers" });
+    running.make({ tool: "edit", args: "x", result: "ok" });
+    expect(running.make(look("c", "answer 1")).finished.action).toBe("none");
+  });
+
+  it("are remembered longer than the calls themselves", () => {
+    const many = times(40, (index) => look(`a${index}`, `answer ${index}`));
+    const again = times(5, (index) => look(`b${index}`, `answer ${index}`));
+    expect(ladder([...many, ...again]).split("/")[0]).toBe("44");
+  });
+});
+
+describe("an error for untried arguments", () => {
+  const failing = (tool: string, args: string, readOnly = false): Step => ({
+    tool,
+    args,
+    result: "not there",
+    isError: true,
+    readOnly,
+  });
+
+  it("is not expected where the arguments have little to do with those that failed", () => {
+    const tried = times(6, (index) => failing("bash", `mvn test module${index}`));
+    expect(ladder([...tried, failing("bash", "ls src")])).toBe("3/5/0");
+    const running = session();
+    running.all(tried);
+    expect(running.make(failing("bash", "mvn test module9")).next.action).toBe("block");
+    expect(running.make(failing("bash", "ls src")).next.action).toBe("none");
+  });
+
+  it("is not expected of a call that reads another thing each time", () => {
+    const tried = times(6, (index) => failing("open", `src/file${index}.java`, true));
+    const running = session();
+    running.all(tried);
+    expect(running.make(failing("open", "src/other.java", true)).next.action).toBe("none");
+  });
+});

@@ -1,0 +1,159 @@
+/** A document of a term: its slot number times this, plus how much the term weighs in it. */
+const SLOT = 256;
+const MOST_WEIGHT = SLOT - 1;
+/** BM25's `k1`: how soon further occurrences of the same word stop counting. Weights are counted in halves. */
+const SATURATION = 2 * 1.2;
+/** BM25's `b`: how much a longer document lowers the weight of each of its words. */
+const LENGTH_DISCOUNT = 0.7;
+
+/** The terms of a document, each with its weight, and how much its words weigh together. */
+export interface TermCounts {
+  readonly length: number;
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+/**
+ * Which documents contain which terms. A document is a slot number with weighted counts of its terms. Its length is that of
+ * all its fields together: a tool without parameters is a short document, not one that lacks a field. All weights are worked
+ * out when they are asked for, so a change of one document costs no more than its own terms.
+ */
+export class Postings {
+  /** Terms by their numbers; a number whose term no document has any more is given to another term. */
+  readonly #numbers = new Map<string, number>();
+  readonly #terms: string[] = [];
+  readonly #freeNumbers: number[] = [];
+  /** For each term the documents that have it, by slot: 8 bytes each, a tenth of a `Map`. */
+  readonly #lists: number[][] = [];
+  /** The numbers of the terms of each document. */
+  readonly #documents: (Uint32Array | undefined)[] = [];
+  #lengths = new Float64Array(0);
+  #total = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** How many slots there are, empty ones too. */
+  get slots(): number {
+    return this.#documents.length;
+  }
+
+  /** The terms that some document contains now. */
+  terms(): Iterable<string> {
+    return this.#numbers.keys();
+  }
+
+  has(term: string): boolean {
+    return this.#numbers.has(term);
+  }
+
+  /** `length` and `counts`: whole numbers, so that sums are the same in any order. The slot must be empty. */
+  add(slot: number, { length, counts }: TermCounts): void {
+    const numbers = new Uint32Array(counts.size);
+    let at = 0;
+    for (const [term, count] of counts) {
+      const number = this.#numberOf(term);
+      insert(this.#lists[number]!, slot * SLOT + Math.min(count, MOST_WEIGHT));
+      numbers[at++] = number;
+    }
+    if (slot >= this.#lengths.length) {
+      const longer = new Float64Array(2 * slot + 64);
+      longer.set(this.#lengths);
+      this.#lengths = longer;
+    }
+    this.#documents[slot] = numbers;
+    this.#lengths[slot] = length;
+    this.#total += length;
+    this.#size++;
+  }
+
+  remove(slot: number): void {
+    for (const number of this.#documents[slot] ?? []) {
+      const list = this.#lists[number]!;
+      list.splice(placeOf(list, slot * SLOT), 1);
+      if (list.length > 0) continue;
+      this.#numbers.delete(this.#terms[number]!);
+      this.#freeNumbers.push(number);
+    }
+    if (this.#documents[slot] === undefined) return;
+    this.#documents[slot] = undefined;
+    this.#total -= this.#lengths[slot]!;
+    this.#size--;
+  }
+
+  /** How much a term tells the documents apart: the more, the fewer have it. Most for a term that none has. */
+  rarity(term: string): number {
+    const number = this.#numbers.get(term);
+    const frequency = number === undefined ? 0 : this.#lists[number]!.length;
+    return Math.log(1 + (this.#size - frequency + 0.5) / (frequency + 0.5));
+  }
+
+  /** Adds to the score of each document that has the term: `weight` times a share of 1 that grows with its occurrences. */
+  addScores(term: string, weight: number, scores: Float32Array): void {
+    const number = this.#numbers.get(term);
+    if (number === undefined) return;
+    const lengths = this.#lengths;
+    const fixed = SATURATION * (1 - LENGTH_DISCOUNT);
+    const perLength = (SATURATION * LENGTH_DISCOUNT * this.#size) / (this.#total || 1);
+    for (const posting of this.#lists[number]!) {
+      const slot = (posting / SLOT) | 0;
+      const count = posting % SLOT;
+      scores[slot]! += (weight * count) / (count + fixed + perLength * lengths[slot]!);
+    }
+  }
+
+  #numberOf(term: string): number {
+    const known = this.#numbers.get(term);
+    if (known !== undefined) return known;
+    const number = this.#freeNumbers.pop() ?? this.#lists.length;
+    this.#numbers.set(term, number);
+    this.#terms[number] = term;
+    this.#lists[number] = [];
+    return number;
+  }
+}
+
+/** Most documents take the next slot and are put last. */
+function insert(list: number[], posting: number): void {
+  if (list.length === 0 || list[list.length - 1]! < posting) list.push(posting);
+  else list.splice(placeOf(list, posting), 0, posting);
+}
+
+/** The place of the first entry that is not below `value`. */
+function placeOf(list: readonly number[], value: number): number {
+  let from = 0;
+  let to = list.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (list[middle]! < value) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+/**
+ * The slots with the highest scores above 0: at least `count` of them, or all that there are, in no order. Counts scores
+ * in classes instead of sorting them: there may be tens of thousands.
+ */
+export function bestOf(scores: Float32Array, count: number): number[] {
+  const highest = highestOf(scores);
+  const classes = new Uint32Array(CLASSES + 1);
+  const by = highest === 0 ? 0 : CLASSES / highest;
+  for (let slot = 0; slot < scores.length; slot++)
+    if (scores[slot]! > 0) classes[(scores[slot]! * by) | 0]!++;
+  let least = CLASSES;
+  for (let found = classes[least]!; found < count && least > 0; ) found += classes[--least]!;
+  const best: number[] = [];
+  for (let slot = 0; slot < scores.length; slot++)
+    if (scores[slot]! > 0 && ((scores[slot]! * by) | 0) >= least) best.push(slot);
+  return best;
+}
+
+export function highestOf(scores: Float32Array): number {
+  let highest = 0;
+  for (let slot = 0; slot < scores.length; slot++) if (scores[slot]! > highest) highest = scores[slot]!;
+  return highest;
+}
+
+const CLASSES = 1024;

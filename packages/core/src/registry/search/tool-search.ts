@@ -1,0 +1,76 @@
+import type { WordVectors } from "./meaning.ts";
+import type { SearchDocument } from "./search-document.ts";
+import { ToolIndex } from "./tool-index.ts";
+
+/** How tools are found. Every part can be switched off. */
+export interface SearchSettings {
+  /**
+   * Returns vectors of words, by which tools are also found when they say the same in other words or another language. Asked
+   * once, before the first prepared search. Default: tools are found by their words alone.
+   */
+  readonly words?: (() => Promise<WordVectors | undefined>) | undefined;
+  /** Whether a request for several things is also looked for part by part. Default true. */
+  readonly intents?: boolean | undefined;
+}
+
+/** How much two texts say the same, from 0 to 1: by their words, the rarer the more, and by what the words mean. */
+export type Likeness = (one: string, other: string) => number;
+
+/** Knows more about what searches mean than the tools say: such as earlier searches, which led to a tool. */
+export interface SearchHelper {
+  /** Different after each change of what it knows. */
+  readonly version: number;
+  /** Awaited before the next prepared search. If it rejects, search goes on. */
+  open(): Promise<void>;
+  /** What is added to the scores of tools, by their names in lower case. A tool that says all of the query has about 1. */
+  near(query: string, likeness: Likeness): ReadonlyMap<string, number>;
+}
+
+/** The search over the tools of a rack: the index, and what is not in it yet. */
+export class ToolSearch {
+  readonly #settings: SearchSettings;
+  #index: ToolIndex;
+  helper: SearchHelper | undefined;
+  /** Tools that are not in the index yet. */
+  readonly #pending = new Map<string, () => SearchDocument>();
+
+  constructor(settings: SearchSettings) {
+    this.#settings = settings;
+    this.#index = new ToolIndex();
+  }
+
+  /** The document is made when the next search needs it. */
+  put(key: string, document: () => SearchDocument): void {
+    this.#pending.set(key, document);
+  }
+
+  remove(key: string): void {
+    if (!this.#pending.delete(key)) this.#index.remove(key);
+  }
+
+  /** Forgets all tools: they must be put again. */
+  useWords(words: WordVectors): void {
+    this.#index = new ToolIndex(words);
+  }
+
+  /** Adds to the index what has come since the last search, in steps of a few milliseconds. */
+  *indexSteps(): Generator<void, void> {
+    let added = 0;
+    for (const [key, document] of this.#pending) {
+      this.#pending.delete(key);
+      this.#index.add(document());
+      if (++added % INDEXED_AT_ONCE === 0) yield;
+    }
+  }
+
+  /** The keys of at most `limit` tools that `accept` returns true for, the best first. */
+  find(query: string, limit: number, accept: (key: string) => boolean): string[] {
+    for (const _ of this.indexSteps());
+    const { intents } = this.#settings;
+    const bonus = this.helper?.near(query, (one, other) => this.#index.likeness(one, other));
+    return this.#index.search(query, { limit, accept, intents, bonus }).map(({ key }) => key);
+  }
+}
+
+/** How many tools one step adds to the index. */
+const INDEXED_AT_ONCE = 64;

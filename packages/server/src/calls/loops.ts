@@ -1,0 +1,90 @@
+import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { CallQuery, Following, LoopRelease, Store, StoredCall } from "../store/index.ts";
+
+type Verdict = NonNullable<NonNullable<StoredCall["flags"]>["loop"]>;
+
+/** A session that went in circles, with the latest call that showed it. */
+export interface Loop
+  extends Pick<StoredCall, "sessionID" | "callId" | "toolName" | "displayName" | "caller"> {
+  /** When that call was made. Milliseconds since the epoch. */
+  readonly at: number;
+  /** `stopped`: no call of the session runs until somebody lets it go on. `resumed`: somebody did. */
+  readonly state: "told" | "held" | "stopped" | "resumed";
+  readonly verdict: Verdict;
+  /** Who let the session go on after this call. */
+  readonly resumed?: Pick<LoopRelease, "by" | "at">;
+}
+
+interface LoopsParts {
+  readonly registry: Pick<ToolRegistry, "resumeSession">;
+  readonly store: Pick<Store, "calls" | "loopReleases" | "registryVersion" | "follower">;
+  readonly logger: Pick<Logger, "info" | "warn">;
+}
+
+const states = { none: "told", nudge: "told", block: "held", stop: "stopped" } as const;
+
+/** The sessions that went in circles. A person can let them go on; all nodes on the same store learn of it. */
+export class Loops {
+  readonly #parts: LoopsParts;
+  readonly #following: Following;
+  #seen = Date.now();
+
+  constructor(parts: LoopsParts) {
+    const { store, logger } = parts;
+    this.#parts = parts;
+    this.#following = store.follower.follow("registry", {
+      version: () => store.registryVersion.read(),
+      refresh: () => this.#refresh(),
+      failed: (error) => logger.warn("Which sessions others let go on could not be read:", error),
+    });
+  }
+
+  /** The loops of the calls that the query selects, newest first: each loop once, with its latest call. */
+  async list(query: CallQuery): Promise<Loop[]> {
+    const { store } = this.#parts;
+    const { items } = await store.calls.list({ ...query, flag: "loop" });
+    const releases = await store.loopReleases.since(query.since ?? 0);
+    const seen = new Set<string>();
+    return items.flatMap((call): Loop[] => {
+      const verdict = call.flags?.loop;
+      const key = loopKey(call);
+      if (verdict === undefined || seen.has(key)) return [];
+      seen.add(key);
+      const { sessionID, callId, toolName, displayName, caller, timestamp: at } = call;
+      const release = releases.find((one) => one.sessionID === sessionID && one.at >= at);
+      const facts = { sessionID, callId, toolName, displayName, caller, at, verdict };
+      if (release === undefined) return [{ ...facts, state: states[verdict.action] }];
+      return [{ ...facts, state: "resumed", resumed: { by: release.by, at: release.at } }];
+    });
+  }
+
+  /** Lets a session go on: what it repeated before no longer counts, here and on other nodes. */
+  async resume(sessionID: string, by: string): Promise<LoopRelease> {
+    const { registry, store, logger } = this.#parts;
+    const release = { sessionID, by, at: Date.now() };
+    await store.loopReleases.add(release);
+    registry.resumeSession(sessionID);
+    logger.info(`${by} let the session ${sessionID} go on, which loop detection held`);
+    return release;
+  }
+
+  close(): Promise<void> {
+    return this.#following.stop();
+  }
+
+  /** Other nodes have clocks of their own, so some releases are read twice; that does no harm. */
+  async #refresh(): Promise<void> {
+    const { registry, store } = this.#parts;
+    const releases = await store.loopReleases.since(this.#seen - 60_000);
+    for (const { sessionID, at } of releases) {
+      if (at <= this.#seen) continue;
+      registry.resumeSession(sessionID);
+      this.#seen = at;
+    }
+  }
+}
+
+/** Calls of one loop of a session have one key. */
+export function loopKey({ sessionID, callId, flags }: StoredCall): string {
+  return `${sessionID} ${flags?.loop?.fingerprint ?? callId}`;
+}

@@ -1,0 +1,69 @@
+import type { Likeness, SearchHelper } from "@toolrack/core";
+import { ToolIndex } from "@toolrack/core/internal";
+
+/** A search that led to a tool. */
+export interface PastSearch {
+  readonly id: string;
+  readonly query: string;
+  readonly toolName: string;
+}
+
+/**
+ * Searches that led to a tool. They are an index of their own: mixed into the texts of the tools, they would drown what the
+ * tools say of themselves.
+ */
+export class PastSearches implements SearchHelper {
+  readonly #open: () => Promise<void>;
+  readonly #index = new ToolIndex();
+  /** By id, with the names of tools in lower case. */
+  readonly #searches = new Map<string, PastSearch>();
+  #version = 0;
+
+  /** `open` is awaited before the first search: it adds what was learned before. */
+  constructor(open = async () => {}) {
+    this.#open = open;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  open(): Promise<void> {
+    return this.#open();
+  }
+
+  /** A search with a known id replaces the one before. */
+  add(searches: Iterable<PastSearch>): void {
+    for (const { id, query, toolName } of searches) {
+      const tool = toolName.toLowerCase();
+      const known = this.#searches.get(id);
+      if (known?.query === query && known.toolName === tool) continue;
+      this.#searches.set(id, { id, query, toolName: tool });
+      this.#index.add({ key: id, name: "", description: query });
+      this.#version++;
+    }
+  }
+
+  clear(): void {
+    for (const id of this.#searches.keys()) this.#index.remove(id);
+    this.#searches.clear();
+    this.#version++;
+  }
+
+  /** A tool gets the more, the more the search that led to it is like this one. Only the nearest of its searches counts. */
+  near(query: string, likeness: Likeness): ReadonlyMap<string, number> {
+    const found = new Map<string, number>();
+    if (this.#searches.size === 0) return found;
+    for (const { key } of this.#index.search(query, { limit: MOST_NEIGHBOURS, intents: false })) {
+      const { query: past, toolName } = this.#searches.get(key)!;
+      const more = LEARNED_WEIGHT * Math.max(0, likeness(query, past) - LEAST_LIKENESS);
+      if (more > (found.get(toolName) ?? 0)) found.set(toolName, more);
+    }
+    return found;
+  }
+}
+
+const MOST_NEIGHBOURS = 12;
+const LEARNED_WEIGHT = 1;
+/** Searches that are less like the query say nothing about it. */
+const LEAST_LIKENESS = 0.3;

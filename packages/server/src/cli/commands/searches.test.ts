@@ -1,0 +1,37 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openStore } from "../../store/store.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { runCli } from "../testing/run-cli.ts";
+
+let workspace: TemporaryWorkspace;
+beforeAll(async () => {
+  workspace = await TemporaryWorkspace.create({ "tools/readme.txt": "" });
+  const store = await openStore({ directory: join(workspace.directory, ".toolrack") });
+  for (const query of ["money back", "send it home"])
+    await store.searches.add({ query, toolName: "refund_order", owner: "" });
+  await store.close();
+});
+afterAll(() => workspace[Symbol.asyncDispose]());
+
+const searches = (...words: string[]) => runCli(["searches", ...words], { cwd: workspace.directory });
+
+describe("toolrack searches", { timeout: 180_000 }, () => {
+  it("lists what was learned, forgets it, and switches learning", async () => {
+    const listed = await searches();
+    expect(listed.stdout).toMatch(/money back +refund_order +1 /);
+    expect(listed.stderr).toContain("2 searches learned.");
+    expect((await searches("forget")).code).toBe(2);
+    const [, id = ""] = /^(\w+) +money back/m.exec(listed.stdout) ?? [];
+    expect((await searches("forget", id)).stderr).toContain("Forgot 1 search.");
+    expect((await searches("forget", id)).stderr).toContain("No search has the id");
+    expect((await searches("off")).stderr).toContain("Nothing is learned");
+    expect(JSON.parse((await searches("--json")).stdout)).toMatchObject({
+      learning: false,
+      searches: [{ query: "send it home" }],
+    });
+    expect((await searches("on")).stderr).toContain("learns from use");
+    expect(JSON.parse((await searches("clear", "--json")).stdout)).toEqual({ forgotten: 1 });
+    expect((await searches()).stderr).toContain("No search has been learned.");
+  });
+});
