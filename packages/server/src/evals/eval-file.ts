@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { JsonSchemaObject } from "@toolrack/core";
-import { readYaml } from "../helpers/yaml-file.ts";
+import { readYaml, YamlFileError } from "../helpers/yaml-file.ts";
 
 /** A tool that a prompt should lead to, with the arguments that matter. */
 export interface Expectation {
@@ -107,6 +107,9 @@ export const evalSchema: JsonSchemaObject = closed(
   ["cases"],
 );
 
+/** How reports call the tools as they are. */
+export const CURRENT = "current";
+
 /** The file as it is written. */
 type WrittenFile = Partial<Omit<EvalFile, "cases" | "lineOf">> & {
   readonly cases: readonly (Pick<EvalCase, "prompt"> &
@@ -117,6 +120,12 @@ type WrittenFile = Partial<Omit<EvalFile, "cases" | "lineOf">> & {
 export async function readEvalFile(path: string, file: string): Promise<EvalFile> {
   const { value, lineOf } = await readYaml<WrittenFile>(await readFile(path, "utf8"), file, evalSchema);
   const { runs = 5, within = 5, rate = 0.8, tools = ["*"], versions = {}, ...rest } = value;
+  if (Object.hasOwn(versions, CURRENT))
+    throw new YamlFileError(
+      file,
+      lineOf(`versions.${CURRENT}`),
+      `No version may be called "${CURRENT}": reports call the tools as they are so.`,
+    );
   const cases = value.cases.map(({ prompt, expect, name = prompt, forbid = [], answers = {} }) => {
     const expected = (typeof expect === "string" ? [expect] : expect).map((one) =>
       typeof one === "string" ? { tool: one } : one,

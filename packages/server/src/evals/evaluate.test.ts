@@ -84,6 +84,16 @@ cases:
     expect(versions[0]!.cases[1]!.ranks).toEqual({});
   });
 
+  it("tells the tools as they are first, whatever versions are called", async () => {
+    const cases = "cases:\n  - { prompt: send a letter by mail, expect: send_mail }\n";
+    const file = await fileOf(`versions:\n  1: { send_mail: Nothing. }\n${cases}`);
+    const { versions, passed } = await evaluate(file, { tools });
+    expect([versions.map(({ version }) => version), passed]).toEqual([["current", "1"], true]);
+    await expect(fileOf(`versions:\n  current: { send_mail: Nothing. }\n${cases}`)).rejects.toThrow(
+      'evals/a.yaml:2: No version may be called "current"',
+    );
+  });
+
   it("compares versions of a description", async () => {
     const file = await fileOf(`
 within: 1

@@ -3,7 +3,7 @@ import { definitionTokens, nearestNames } from "@toolrack/core/internal";
 import type { ModelUsage } from "../chat/index.ts";
 import { toolMatcher } from "../config/index.ts";
 import { YamlFileError } from "../helpers/yaml-file.ts";
-import type { EvalCase, EvalFile } from "./eval-file.ts";
+import { CURRENT, type EvalCase, type EvalFile } from "./eval-file.ts";
 import {
   type AskModel,
   type CaseRuns,
@@ -60,7 +60,6 @@ export interface EvaluateOptions {
   readonly runs?: number | undefined;
 }
 
-const CURRENT = "current";
 /** Tools that search finds later are as good as not found. */
 const DEEPEST_RANK = 100;
 
@@ -69,7 +68,9 @@ export async function evaluate(file: EvalFile, options: EvaluateOptions): Promis
   const takesPart = toolMatcher(file.tools);
   const tools = options.tools.filter((tool) => !tool.disabled && takesPart(tool));
   const versions: VersionReport[] = [];
-  for (const [version, descriptions] of Object.entries({ [CURRENT]: {}, ...file.versions })) {
+  // A list, because an object has keys such as "1" before all others.
+  const tried = [[CURRENT, {}] as const, ...Object.entries(file.versions)];
+  for (const [version, descriptions] of tried) {
     const registry = registryOf(tools, descriptions, `versions.${version}`, file);
     const report = await evaluateVersion(version, registry, file, options);
     versions.push({ ...report, ...changeFrom(versions[0], report) });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import {
   compileSchema,
   type ToolErrorResponse,
@@ -211,7 +212,8 @@ export function answersOf({ tool, arguments: given, expect = {}, calls = [] }: S
   const { status, code, equals, snapshot, contains } = expect;
   const own = { tool, ...(typeof given === "object" && { arguments: given }) };
   // The answer of a tool that calls another server is recorded like that of an inner call.
-  if (calls.some((call) => call.tool === tool)) return [...calls];
+  const isOwn = (call: InnerCall) => call.tool === tool && isDeepStrictEqual(call.arguments ?? given, given);
+  if (calls.some(isOwn)) return [...calls];
   if (status === "error" || code !== undefined) {
     const message = typeof contains === "string" ? contains : "The recorded call failed.";
     return [{ ...own, error: { message, ...(code && { code }) } }, ...calls];

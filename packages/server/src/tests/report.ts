@@ -16,8 +16,8 @@ type Style = (style: "green" | "red" | "dim" | "bold" | "yellow", text: string) 
 export function resultLines(result: TestResult, style: Style): string[] {
   const { status, file, line, name, tool, problems, notes, updated } = result;
   const mark = status === "passed" ? style("green", "✓") : style("red", "✗");
-  const head = `${mark} ${plain(name)}  ${style("dim", `${tool}  ${file}:${line}`)}${updated ? style("yellow", "  updated") : ""}`;
-  const said = notes.map((note) => style("dim", `    ${note}`));
+  const head = `${mark} ${plain(name)}  ${style("dim", plain(`${tool}  ${file}:${line}`))}${updated ? style("yellow", "  updated") : ""}`;
+  const said = notes.map((note) => style("dim", `    ${plain(note)}`));
   return [head, ...problems.flatMap((problem) => problemLines(problem, style)), ...said];
 }
 
@@ -102,5 +102,8 @@ const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", 
 
 /** A text for XML, without the characters that XML does not have. */
 function xml(text: string): string {
-  return text.replace(/[^\P{Cc}\t\n\r]/gu, "�").replace(/[&<>"]/g, (one) => entities[one] ?? one);
+  return text
+    .toWellFormed()
+    .replace(/[^\P{Cc}\t\n\r]|[\ufffe\uffff]/gu, "�")
+    .replace(/[&<>"]/g, (one) => entities[one] ?? one);
 }

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { watchFiles } from "../../helpers/index.ts";
+import { shellQuote, watchFiles } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { MockMode, SavedTest, TestFile, TestReport, TestRunner } from "../../tests/index.ts";
 import type { Cli } from "../cli.ts";
@@ -141,7 +141,7 @@ async function save(cli: Cli, callId: string, { name, file }: TestCommandOptions
       : await server.ask<SavedTest>(`/api/calls/${encodeURIComponent(callId)}/test`, "POST", { name, file });
   cli.answer(saved, () => {
     cli.print(`${saved.file}: ${saved.name}`);
-    cli.talk(`Run it with: ${cli.commandLine(`test ${JSON.stringify(saved.name)}`)}`);
+    cli.talk(`Run it with: ${cli.commandLine(`test ${shellQuote(saved.name)}`)}`);
   });
 }
 

@@ -126,6 +126,20 @@ export const convert = Tool.define({ name: "convert", parameters: { type: "objec
     }
   });
 
+  it("put no tool of a recording on the rack that is served", async () => {
+    await workspace.write(
+      "tests/gone.calls.yaml",
+      `tests:
+  - { name: gone, tool: mcp_gone_rate, arguments: {}, calls: [{ tool: mcp_gone_rate, answer: 1 }] }
+tools:
+  mcp_gone_rate: { inputSchema: { type: object }, origin: mcp server gone }
+`,
+    );
+    const { body } = await served.ask("POST", "/api/tests/run", { name: "gone" });
+    expect(body.results[0].problems[0].message).toMatch(/no tool named "mcp_gone_rate"/);
+    expect((await served.ask("GET", "/api/tools/mcp_gone_rate")).status).toBe(404);
+  });
+
   it("refuse a call that is unknown, and files outside of the folder", async () => {
     expect((await served.ask("POST", "/api/calls/none/test", {})).body.error.code).toBe("call_not_found");
     const { callId } = (await served.call("next", {})).body;

@@ -28,6 +28,7 @@ export function testRoutes(services: HttpServices): Route[] {
   const runner = new TestRunner({
     registry,
     directory,
+    isServed: true,
     expertAllows: (name) => skills.experts.find(name)?.allows,
     secretOf: async (name) => process.env[name] ?? (await values.secrets.get(name)),
     call: async (name, input, options) =>
