@@ -88,7 +88,11 @@ export class DocsExamples {
       });
     }
     await Promise.race([ready.promise, closed]);
-    return { exitCode: child.exitCode, printed: printed.replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:7300") };
+    // A server that is ready has not failed, and goes on.
+    return {
+      exitCode: child.exitCode ?? 0,
+      printed: printed.replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:7300"),
+    };
   }
 
   /** Does what an agent does: starts the entry that `toolrack install claude-code` wrote, and calls the tool. */

@@ -262,7 +262,7 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
 function tellRecord(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
   const input = shownInput(frame);
-  const secrets = error === undefined ? input.found : ownSecrets(error, input.found);
+  const secrets = error === undefined ? input.found : ownSecrets(frame, error, input.found);
   const record = recordOf(frame, input, secrets);
   let shown = result;
   if (frame.parent !== undefined) {

@@ -282,3 +282,26 @@ it("masks what is secret by the name of an argument wherever the arguments of th
     [{ note: "it is [redacted]", password: "[redacted]" }, '{"query":"by [redacted]"}'],
   ]);
 });
+
+it("masks a secret of the arguments in every form that the host names", async () => {
+  const registry = new ToolRegistry({
+    secretForms: (secret) => [secret, JSON.stringify(secret).slice(1, -1), btoa(secret)],
+  });
+  const parameters = { type: "object" } as const;
+  registry.register(
+    Tool.define({
+      name: "leaks",
+      parameters,
+      execute: ({ input }) => {
+        throw new Error(`bad: ${JSON.stringify(input)} ${btoa((input as { password: string }).password)}`);
+      },
+    }),
+  );
+  const told: string[] = [];
+  registry.subscribe((event) => {
+    if (event.type === "record") told.push(JSON.stringify([event.record, event.result]));
+  });
+  await registry.execute("leaks", { password: 'a"b\\c\nline' });
+  expect(told).toHaveLength(1);
+  expect(told[0]).not.toMatch(/line|YSJi/);
+});

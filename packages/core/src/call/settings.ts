@@ -32,6 +32,8 @@ export interface CallSettings {
   readonly approval: ApprovalPolicy | undefined;
   /** Stands in for tools in every call whose options name no other. Default: none. */
   readonly mock: CallMock | undefined;
+  /** All forms in which a secret of a call's arguments may be written, such as Base64. Default: as it is. */
+  readonly secretForms: (secret: string) => Iterable<string>;
   readonly logger: Logger;
   /** What tools see as their directory when the caller names none. Default empty. */
   readonly directory: string;
@@ -81,6 +83,7 @@ export const defaultSettings: CallSettings = {
   loop: true,
   approval: undefined,
   mock: undefined,
+  secretForms: (secret) => [secret],
   logger: silent,
   directory: "",
   secrets: () => noSecrets,

@@ -95,7 +95,7 @@ class StateEvent {
     // The state of a call under way mostly has only the arguments, which are masked already.
     const isMasked = found.size === 0 && this.#title === undefined && this.#metadata === undefined;
     if (isMasked && (state.status === "pending" || state.status === "running")) return state;
-    const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#error, found));
+    const mask = this.#frame.host.settings.secrets().and(ownSecrets(this.#frame, this.#error, found));
     const shown = redact(state, { mask }) as ToolState; // A copy of the same shape.
     const { attachments } = this.#result ?? {};
     return {
@@ -132,7 +132,7 @@ class StateEvent {
 export function recordOf(
   frame: CallFrame,
   shown = shownInput(frame),
-  secrets = frame.error === undefined ? shown.found : ownSecrets(frame.error, shown.found),
+  secrets = frame.error === undefined ? shown.found : ownSecrets(frame, frame.error, shown.found),
 ): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
   const tid = parent === undefined ? options.tid : tidOf(frame);
@@ -196,6 +196,7 @@ export function shownInput(
   const inherited = frame.parent === undefined ? none : shownInput(frame.parent).found;
   const found = inherited.size === 0 ? spare : new Set(inherited);
   const marked = redact(source, { mask: known, found });
+  addForms(frame, found, inherited);
   // A secret that is known by the name of one argument may stand in another one too.
   const plain = found.size === 0 ? marked : Mask.none.and(found).apply(marked);
   let input: Record<string, unknown> = {};
@@ -209,10 +210,22 @@ export function shownInput(
 }
 
 /** The secrets of the call's own arguments, which its result or error may repeat. */
-export function ownSecrets(error: ToolError | undefined, found: ReadonlySet<string>): ReadonlySet<string> {
+export function ownSecrets(
+  frame: CallFrame,
+  error: ToolError | undefined,
+  found: ReadonlySet<string>,
+): ReadonlySet<string> {
   if (error === undefined) return found;
   // The frame keeps only a masked extract of large arguments; the error still has the whole.
   const all = new Set(found);
   redact(error.input, { found: all });
+  addForms(frame, all, found);
   return all;
+}
+
+/** Adds the forms of new secrets: a tool may write those of its arguments into JSON, or a URL. */
+function addForms({ host }: CallFrame, found: Set<string>, known: ReadonlySet<string>): void {
+  if (found.size === known.size) return;
+  for (const secret of [...found].filter((one) => !known.has(one)))
+    for (const form of host.settings.secretForms(secret)) found.add(form);
 }

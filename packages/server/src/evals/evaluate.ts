@@ -1,4 +1,4 @@
-import { type ToolInfo, ToolRegistry } from "@toolrack/core";
+import { type SearchSettings, type ToolInfo, ToolRegistry } from "@toolrack/core";
 import { definitionTokens, nearestNames } from "@toolrack/core/internal";
 import type { ModelUsage } from "../chat/index.ts";
 import { toolMatcher } from "../config/index.ts";
@@ -55,6 +55,8 @@ export interface EvalReport {
 
 export interface EvaluateOptions {
   readonly tools: readonly ToolInfo[];
+  /** How the rack of these tools searches. */
+  readonly search?: SearchSettings;
   /** Not given: only search is tried. */
   readonly model?: { readonly name: string; readonly ask: AskModel };
   readonly runs?: number | undefined;
@@ -71,7 +73,10 @@ export async function evaluate(file: EvalFile, options: EvaluateOptions): Promis
   // A list, because an object has keys such as "1" before all others.
   const tried = [[CURRENT, {}] as const, ...Object.entries(file.versions)];
   for (const [version, descriptions] of tried) {
-    const registry = registryOf(tools, descriptions, `versions.${version}`, file);
+    const registry = new ToolRegistry({ search: options.search });
+    registry.apply({ put: tools });
+    describe(registry, descriptions, `versions.${version}`, file);
+    await registry.prepareSearch();
     const report = await evaluateVersion(version, registry, file, options);
     versions.push({ ...report, ...changeFrom(versions[0], report) });
   }
@@ -79,18 +84,15 @@ export async function evaluate(file: EvalFile, options: EvaluateOptions): Promis
   return { file: file.file, ...(options.model && { model: options.model.name }), versions, passed };
 }
 
-/** A registry of the tools with other descriptions. */
-function registryOf(
-  tools: readonly ToolInfo[],
+/** Gives tools other descriptions. */
+function describe(
+  registry: ToolRegistry,
   descriptions: Readonly<Record<string, string>>,
   path: string,
   file: EvalFile,
-): ToolRegistry {
-  const registry = new ToolRegistry();
-  registry.apply({ put: tools });
+): void {
   for (const [name, description] of Object.entries(descriptions))
     registry.update(requireTool(registry, name, `${path}["${name}"]`, file).name, { description });
-  return registry;
 }
 
 function requireTool(registry: ToolRegistry, name: string, path: string, file: EvalFile): ToolInfo {

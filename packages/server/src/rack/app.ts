@@ -3,12 +3,19 @@ import {
   type ApprovalPolicy,
   type CallMock,
   type Logger,
+  type SearchSettings,
   ToolDisabledError,
   type ToolInfo,
   ToolRegistry,
 } from "@toolrack/core";
 import { logLine, redact } from "@toolrack/core/internal";
-import { MaskedValues, powerCheck, type ToolValues, unsetEnvironment } from "../access/index.ts";
+import {
+  MaskedValues,
+  powerCheck,
+  type ToolValues,
+  unsetEnvironment,
+  writtenForms,
+} from "../access/index.ts";
 import { CallBook, CallLog, knownSecrets, Offerings } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import { type ConfigOrigin, loadEnvironment, readConfig, usualFoldersIn } from "../config/index.ts";
@@ -76,6 +83,8 @@ export interface App {
   /** Which keys of the config are set, and by what. */
   readonly configOrigins: readonly ConfigOrigin[];
   readonly registry: ToolRegistry;
+  /** How the registry searches, for registries that are to find the same. */
+  readonly search: SearchSettings;
   readonly files: ToolFiles;
   /** Prompts, resources and skills of all sources. */
   readonly offerings: Offerings;
@@ -195,6 +204,10 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   // At once, so that these secrets are masked from the first call on.
   follow();
 
+  const search = {
+    intents: config.search?.intents,
+    words: config.search?.meaning === false ? undefined : () => openWords(logger),
+  };
   const registry = new ToolRegistry({
     logger,
     directory: root,
@@ -203,11 +216,9 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     secrets: ready,
     environment,
     approval: options.approval,
-    search: {
-      intents: config.search?.intents,
-      words: config.search?.meaning === false ? undefined : () => openWords(logger),
-    },
+    search,
     mock: options.recording?.mock,
+    secretForms: writtenForms,
   });
   for (const tool of options.recording?.tools ?? []) registry.register(tool);
   if (isCheck) refuseCalls(registry, logger);
@@ -296,6 +307,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     config,
     configOrigins,
     registry,
+    search,
     files,
     offerings,
     skills,

@@ -29,7 +29,12 @@ export async function evaluateFiles(cli: Cli, given: readonly string[], options:
       const model =
         options.offline === true ? undefined : await modelOf(cli, app, file, options, stopping.signal);
       reports.push(
-        await evaluate(file, { tools, runs: options.runs, ...(model && { model }) }).catch(wrongFile),
+        await evaluate(file, {
+          tools,
+          search: app.search,
+          runs: options.runs,
+          ...(model && { model }),
+        }).catch(wrongFile),
       );
       cli.status.clear();
     }
