@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { MysqlAdapter, PostgresAdapter, sql } from "kysely";
 import { SkillChangedError } from "./errors.ts";
 import type { StoreDatabase } from "./schema.ts";
@@ -111,11 +112,22 @@ async function readFromMysql(db: StoreDatabase): Promise<string> {
   return rows.map(({ Checksum: sum }) => String(sum)).join(" ");
 }
 
+const ROWS_AT_ONCE = 1_000;
+
+/** In slices: tens of thousands of rows at once would stop everything else. */
 async function hashTables(db: StoreDatabase): Promise<string> {
   const hash = createHash("sha256");
   for (const table of tables) {
-    const found = await sql`select * from ${sql.table(table)} order by 1, 2`.execute(db);
-    for (const row of found.rows) hash.update(JSON.stringify(row));
+    for (let last = 0, count = ROWS_AT_ONCE; count === ROWS_AT_ONCE; ) {
+      const { rows } = await sql<{ place: number }>`select rowid place, * from ${sql.table(table)}
+        where rowid > ${last} order by rowid limit ${sql.lit(ROWS_AT_ONCE)}`.execute(db);
+      for (const { place, ...row } of rows) {
+        hash.update(JSON.stringify(row));
+        last = place;
+      }
+      count = rows.length;
+      await nextTurn();
+    }
   }
   return hash.digest("hex");
 }
