@@ -78,9 +78,7 @@ describeConsole(
       await page.locator("h1").first().waitFor({ state: "attached" });
       await page.getByTestId("connection").getByText("Live").waitFor({ state: "attached" });
       await page.waitForTimeout(1_000); // What is asked for last has no sign of its own.
-      // A tool's page also asks for its saved calls and for what lint finds.
-      const most = path.startsWith("/tools/") ? 16 : 14;
-      expect(asked.length, asked.join("\n")).toBeLessThanOrEqual(most);
+      expect(asked.length, asked.join("\n")).toBeLessThan(15);
     });
 
     it("notices a client that connects, and leaves a new token on the screen", async () => {

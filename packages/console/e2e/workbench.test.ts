@@ -59,8 +59,7 @@ describeConsole(
     });
 
     it("says what in a tool's definition misleads models", async () => {
-      const page = await open({ path: "/tools/shapes" });
-      await page.getByRole("button", { name: /\d findings?/ }).click();
+      const page = await open({ path: "/tools/shapes?tab=about" });
       await page.getByRole("heading", { name: "What lint finds" }).waitFor();
       await page.getByText("Parameters without description").waitFor();
       await page
