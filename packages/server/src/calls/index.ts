@@ -46,6 +46,7 @@ export { type Loop, Loops, loopKey } from "./loops.ts";
 export {
   calledTool,
   callToolName,
+  declaredTool,
   isHelperTool,
   isMetaTool,
   isReservedName,

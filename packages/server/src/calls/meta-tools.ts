@@ -2,6 +2,7 @@ import {
   isToolError,
   type RegistryView,
   Tool,
+  type ToolDefinition,
   ToolError,
   type ToolErrorResponse,
   type ToolInfo,
@@ -209,13 +210,18 @@ export function searchAnswer(found: readonly ToolInfo[], limit: number): string 
     .join("\n");
 }
 
-/** A tool whose schema library cannot produce JSON Schema is shown by its name and description. */
 function signaturesOf(tool: ToolInfo): readonly string[] {
+  return toSignatures(declaredTool(tool));
+}
+
+/** What the tool takes, as models and programs are told it. */
+export function declaredTool(tool: ToolInfo): Omit<ToolDefinition, "metadata"> {
   try {
-    return toSignatures(toDefinition(tool));
+    return toDefinition(tool);
   } catch {
+    // Some schema libraries cannot produce JSON Schema. What such a tool takes is not known.
     const { name, description = "" } = tool;
-    return toSignatures({ name, description, inputSchema: {} });
+    return { name, description, inputSchema: {} };
   }
 }
 

@@ -1,13 +1,7 @@
-import {
-  compileSchema,
-  declarationsOf,
-  type JsonSchemaObject,
-  type ToolInfo,
-  toDefinition,
-} from "@toolrack/core";
+import { compileSchema, declarationsOf, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
 import { definitionTokens } from "@toolrack/core/internal";
 import { setCommand } from "../../access/index.ts";
-import { isHelperTool } from "../../calls/index.ts";
+import { declaredTool, isHelperTool } from "../../calls/index.ts";
 import type { FileReport } from "../../files/index.ts";
 import { asRecord, isRecord } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
@@ -74,7 +68,7 @@ export async function types(cli: Cli, { expert }: { readonly expert?: string }):
   const server = expert === undefined ? await ServerClient.findIfAny(cli) : await ServerClient.find(cli);
   const query = expert === undefined ? "" : `?expert=${encodeURIComponent(expert)}`;
   const text = await (server === undefined
-    ? withAllTools(cli, async ({ registry }) => declarationsOf(ownTools(registry).map(toDefinition)))
+    ? withAllTools(cli, async ({ registry }) => declarationsOf(ownTools(registry).map(declaredTool)))
     : server.text(`/api/types${query}`));
   cli.answer({ types: text }, () => cli.print(text.trimEnd()));
 }

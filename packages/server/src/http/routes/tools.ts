@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type ToolInfo, toDefinition } from "@toolrack/core";
 import { declarationSteps, definitionTokens, safeJson } from "@toolrack/core/internal";
-import { parseToolReference, unknownTool } from "../../calls/index.ts";
+import { declaredTool, parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
@@ -199,8 +199,13 @@ const typescript = "text/plain; charset=utf-8";
 /** Milliseconds for which tools are declared before other requests get their turn. */
 const SLICE_MS = 5;
 
+/** Made one by one, because a definition takes longer to make than to declare. */
+function* declaredTools(tools: readonly ToolInfo[]): Generator<ReturnType<typeof declaredTool>> {
+  for (const info of tools) if (!info.disabled) yield declaredTool(info);
+}
+
 async function typesOf(tools: readonly ToolInfo[]): Promise<string> {
-  const steps = declarationSteps(tools.filter(({ disabled }) => !disabled).map(toDefinition));
+  const steps = declarationSteps(declaredTools(tools));
   for (let since = performance.now(); ; ) {
     const { done, value } = steps.next();
     if (done) return value;
