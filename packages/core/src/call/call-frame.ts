@@ -44,6 +44,8 @@ export class CallFrame {
   input: Record<string, unknown> = noInput;
   /** Whether the history keeps only a part of `input`. */
   isLarge = false;
+  /** Whether the result is a text that is not too long, and nothing beside it. */
+  isShort = false;
   status: ToolStatus = "pending";
   ended = false;
   /** Whether a stage had to wait, so that time has passed since the call was made. */
@@ -220,11 +222,11 @@ export interface CallHost {
     assessNext(frame: CallFrame): LoopVerdict | undefined;
     observe(frame: CallFrame): void;
   };
-  readonly deadlines: { watch(frame: CallFrame): void; release(now: number): void };
+  readonly deadlines: { watch(frame: CallFrame, now: number): void; release(now: number): void };
   readonly events: EventHub;
   /** Calls that wait for a person to agree before they run. */
   readonly undecided: Set<CallFrame>;
-  readonly toolCount: number;
+  toolCount(): number;
   find(name: string): ToolEntry | undefined;
   nearest(name: string): string[];
   view(frame: CallFrame): RegistryView;
@@ -263,13 +265,14 @@ export class CallHistory {
   }
 
   idOf(sequence: number): string {
-    return this.#prefix + sequence.toString(36);
+    // In another base than ten, V8 would leave its compiled code for each id (70 ns).
+    return this.#prefix + sequence;
   }
 
   get(callId: string): CallFrame | undefined {
     const chosen = this.#chosen.get(callId);
     if (chosen !== undefined || !callId.startsWith(this.#prefix)) return chosen;
-    const sequence = Number.parseInt(callId.slice(this.#prefix.length), 36);
+    const sequence = Number(callId.slice(this.#prefix.length));
     for (const frame of this.active())
       if (frame.sequence === sequence && frame.callId === callId) return frame;
     return this.#ring.find((frame) => frame?.sequence === sequence && frame.callId === callId);
@@ -320,32 +323,6 @@ export class CallHistory {
     if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
 
-  /**
-   * Drops the parts of an ended call that only its caller needs, so that a hundred large results do not stay
-   * in memory. May throw.
-   */
-  shrink(frame: CallFrame): void {
-    const { result } = frame;
-    frame.shown = undefined;
-    frame.kept = undefined;
-    if (frame.startedAt > 0) frame.raw = undefined;
-    else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
-    if (frame.isLarge) {
-      frame.parametersHash = hashValue(frame.input);
-      frame.input = clip(frame.input);
-    }
-    if (result === undefined) return;
-    const { content, type, attachments, error, structured, blocks } = result;
-    const isLong = content.length > frame.host.settings.maxContent;
-    if (!isLong && attachments === undefined && structured === undefined && blocks === undefined) return;
-    frame.result = {
-      content: isLong ? `${content.slice(0, LONGEST_RAW)}…` : content,
-      type,
-      error,
-      attachments: attachments?.map((part) => (part.url.length > LONGEST_RAW ? { ...part, url: "" } : part)),
-    };
-  }
-
   /** The last `limit` calls that ended, oldest first. */
   recent(limit: number): CallFrame[] {
     const inOrder = [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
@@ -359,6 +336,31 @@ export class CallHistory {
     this.#ring = [];
     this.#next = 0;
   }
+}
+
+/**
+ * Drops the parts of an ended call that only its caller needs, so that a hundred large results do not stay in memory. May
+ * throw.
+ */
+export function shrink(frame: CallFrame): void {
+  frame.shown = undefined;
+  frame.kept = undefined;
+  if (frame.startedAt > 0) frame.raw = undefined;
+  else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
+  if (frame.isLarge) {
+    frame.parametersHash = hashValue(frame.input);
+    frame.input = clip(frame.input);
+  }
+  if (!frame.isShort) frame.result = shrunk(frame.result!, frame.host.settings.maxContent);
+}
+
+function shrunk({ content, type, error, attachments }: ToolResult, maxContent: number): ToolResult {
+  return {
+    content: content.length > maxContent ? `${content.slice(0, LONGEST_RAW)}…` : content,
+    type,
+    error,
+    attachments: attachments?.map((part) => (part.url.length > LONGEST_RAW ? { ...part, url: "" } : part)),
+  };
 }
 
 /** Whether arguments that no schema has looked at are probably large. Looks only at its first levels, where large parts mostly show. */

@@ -394,6 +394,6 @@ export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void
     frame.waitsForTurn = false;
     if (frame.ended) return;
     frame.lastActivity = readClock();
-    frame.host.deadlines.watch(frame);
+    frame.host.deadlines.watch(frame, frame.lastActivity);
   };
 }

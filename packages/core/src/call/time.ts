@@ -26,8 +26,8 @@ export class Deadlines {
   }
 
   /** Makes sure that the timer fires in time to end this call. */
-  watch(frame: CallFrame): void {
-    const { lastActivity: now, deadline, idleLimit, asking } = frame;
+  watch(frame: CallFrame, now: number): void {
+    const { deadline, idleLimit, asking } = frame;
     const due = idleLimit > 0 || asking > 0 ? dueTime(frame) : deadline;
     if (due < this.#due) this.#setTimer(Math.min(due, now + SHORTEST_CLEARED), now);
   }
@@ -186,7 +186,7 @@ export function pausing(frame: CallFrame): Disposable {
         at.lastActivity = now;
         if (at.ended) continue;
         noteWait(at, now);
-        at.host.deadlines.watch(at);
+        at.host.deadlines.watch(at, now);
         emitWaiting(at, false);
       }
     },

@@ -45,8 +45,9 @@ export function beginWalk(): void {
   characters = 0;
 }
 
-export function countParts(members: number): void {
+export function countParts(members: number, text: number): void {
   seen += members;
+  characters += text;
   if (seen > maximumSize) throw tooLarge({});
 }
 

@@ -29,7 +29,7 @@ export function resolve(frame: CallFrame): void {
   const entry = current === undefined ? undefined : (options.snapshot?.find(name) ?? current);
   if (entry === undefined || current === undefined) {
     const suggestions = host.nearest(name);
-    throw frame.refusal(ToolNotFoundError, notFound(name, suggestions, host.toolCount), {
+    throw frame.refusal(ToolNotFoundError, notFound(name, suggestions, host.toolCount()), {
       data: { suggestions },
     });
   }

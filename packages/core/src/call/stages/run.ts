@@ -31,16 +31,19 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   const now = frame.waited || events.wanted ? readClock() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
-  frame.lastActivity = now;
   // Zero and nothing both mean "no limit".
   const own = info.metadata.timeout ?? settings.timeout;
   const callers = frame.options.timeout ?? 0;
   const timeLimit = own > 0 && callers > 0 ? Math.min(own, callers) : callers > 0 ? callers : own;
-  frame.idleLimit = info.metadata.idleTimeout ?? 0;
+  const idleLimit = info.metadata.idleTimeout ?? 0;
+  if (idleLimit > 0) {
+    frame.idleLimit = idleLimit;
+    frame.lastActivity = now;
+  }
   if (timeLimit > 0) frame.deadline = now + timeLimit;
   // A child never outlives the time that its parent has left.
   if (frame.parent !== undefined) frame.deadline = Math.min(frame.deadline, frame.parent.deadline);
-  deadlines.watch(frame);
+  deadlines.watch(frame, now);
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
   if (frame.answer !== undefined) {
@@ -193,16 +196,20 @@ export function mask(frame: CallFrame): void {
 export function bound(frame: CallFrame): void {
   const draft = frame.draft;
   if (draft === undefined) return;
+  const isText =
+    draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
+  frame.isShort = isText && draft.content.length <= frame.host.settings.maxContent;
+  // From a text that stays as it is, loop detection can compute its keys at any later time.
+  if (!frame.isShort || frame.flags?.edited) boundParts(frame, draft);
+}
+
+function boundParts(frame: CallFrame, draft: RawResult): void {
   const { maxContent, maxStructured } = frame.host.settings;
   const long = frame.kept && keptTexts(frame);
   const { length: size } = draft.structuredText ?? draft.content;
   const isBulky = long?.isBulky ?? (draft.structured !== undefined && size > maxStructured);
   const fits = draft.content.length <= maxContent && !isBulky;
-  const isText =
-    draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
-  // From a text that stays as it is, loop detection can compute its keys at any later time.
-  const isKept = fits && isText && !frame.flags?.edited;
-  if (frame.parent === undefined && !isKept) keepResultKeys(frame, draft, fits);
+  if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
   if (fits) return;
   // Others than the caller can read the kept text, so secrets are masked in it. In the result of a call that
   // no tool made, the `mask` stage has already masked the known ones.
