@@ -6,7 +6,6 @@ import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
-import { readClock } from "./clock.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
@@ -34,8 +33,14 @@ export class CallFrame {
   readonly mock: CallMock | undefined;
   readonly createdAt: number;
 
+  /** How many calls are above this one in its chain; 0 for a call that no other call made. */
+  readonly depth: number;
   /** The called tool, once `resolve` has found it. */
   entry: ToolEntry | undefined = undefined;
+  /** The same, for the stages after `resolve`, which sets both. */
+  tool: ToolEntry = undefined as unknown as ToolEntry; // Nothing reads it before.
+  /** The name of the tool; until the tool is found, the name as the caller wrote it. */
+  toolName: string;
   /**
    * The tool as it is registered now. Set when that is not the version that the caller was shown, which this call
    * runs. Then the permissions of both versions are required, and the call is dangerous if either version is.
@@ -111,6 +116,7 @@ export class CallFrame {
     raw: unknown,
     options: CallOptions,
     parent: CallFrame | undefined,
+    createdAt: number,
   ) {
     this.host = host;
     this.sequence = sequence;
@@ -123,27 +129,14 @@ export class CallFrame {
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
     this.mock = parent === undefined ? (options.mock ?? host.settings.mock) : parent.mock;
-    this.createdAt = readClock();
+    this.createdAt = createdAt;
+    this.depth = parent === undefined ? 0 : parent.depth + 1;
+    this.toolName = name;
   }
 
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
-  }
-
-  /** How many calls are above this one in its chain; 0 for a call that no other call made. */
-  get depth(): number {
-    return this.parent === undefined ? 0 : this.parent.depth + 1;
-  }
-
-  /** The same as `entry`, for the stages after `resolve`. */
-  get tool(): ToolEntry {
-    return this.entry!;
-  }
-
-  /** The name of the tool; until the tool is found, the name as the caller wrote it. */
-  get toolName(): string {
-    return this.entry === undefined ? this.name : this.entry.info.name;
   }
 
   /** The caller that the host named; for a call that a tool makes, otherwise the name and id of the tool's own call. */
@@ -185,11 +178,6 @@ export class CallFrame {
     this.flags ??= {};
     return this.flags;
   }
-
-  /** Restarts the idle limit, because the tool has shown that it is working. */
-  touch(): void {
-    if (this.idleLimit > 0) this.lastActivity = readClock();
-  }
 }
 
 function ignore(): void {}
@@ -226,8 +214,8 @@ export interface CallHost {
   readonly events: EventHub;
   /** Calls that wait for a person to agree before they run. */
   readonly undecided: Set<CallFrame>;
-  toolCount(): number;
-  find(name: string): ToolEntry | undefined;
+  /** The tools as they are now. */
+  catalog: { readonly size: number; find(name: string): ToolEntry | undefined };
   nearest(name: string): string[];
   view(frame: CallFrame): RegistryView;
   /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */

@@ -13,14 +13,12 @@ import {
 } from "../error/tool-error.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import { type CallFrame, shrink } from "./call-frame.ts";
-import { readClock } from "./clock.ts";
 import { Mask } from "./mask.ts";
-import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
+import { guard, permit, reach, readArguments, resolve, validate } from "./stages/admission.ts";
 import { approve } from "./stages/approve.ts";
 import { bound, check, isCleanOf, keptTexts, mask, mock, run } from "./stages/run.ts";
-import { readArguments, validate } from "./stages/validate.ts";
 import { ownSecrets, recordOf, shownInput, stateChanged } from "./state.ts";
-import { answerLate, beginInTurn, noteWait, overdueTurn } from "./time.ts";
+import { answerLate, beginInTurn, noteWait, overdueTurn, readClock } from "./time.ts";
 
 /*
  * The life of a call, in order. Recording is no stage: it happens once, whichever way the call ends.
@@ -31,14 +29,6 @@ import { answerLate, beginInTurn, noteWait, overdueTurn } from "./time.ts";
  * more: the engine cannot see which function it calls. Where a case is rare, it has a function of its own: V8 inlines
  * short functions only, which takes 90 ns off a call.
  */
-
-function admit(frame: CallFrame): void {
-  resolve(frame);
-  reach(frame);
-  const waiting = validate(frame);
-  if (waiting !== undefined) goOnAfter(frame, waiting, consent);
-  else if (!frame.ended) consent(frame);
-}
 
 function consent(frame: CallFrame): void {
   permit(frame);
@@ -95,7 +85,12 @@ function begin(frame: CallFrame): void {
     frame.host.history.started(frame);
     const isPlain = parent === undefined && options.callId === undefined && options.signal === undefined;
     if (isPlain || mayBegin(frame)) stateChanged(frame);
-    if (!frame.ended) admit(frame);
+    if (frame.ended) return;
+    resolve(frame);
+    reach(frame);
+    const waiting = validate(frame);
+    if (waiting !== undefined) goOnAfter(frame, waiting, consent);
+    else if (!frame.ended) consent(frame);
   } catch (thrown) {
     fail(frame, thrown);
   }
@@ -238,8 +233,16 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   host.history.ended(frame);
   host.deadlines.release(now);
   const result = frame.result!;
-  if (host.events.wanted || frame.options.metadata !== undefined) quietly(tellEnd, frame);
-  quietly(shrink, frame);
+  try {
+    if (host.events.wanted || frame.options.metadata !== undefined) tellEnd(frame, result);
+  } catch {
+    // The call has its result already; a failed report must not change it.
+  }
+  try {
+    shrink(frame);
+  } catch {
+    // A call that cannot be shrunk stays in the history as it is.
+  }
   const turn = overdueTurn(now);
   if (turn === undefined) frame.resolve(result);
   else turn.then(() => frame.resolve(result));
@@ -263,13 +266,10 @@ function cancelChildren(frame: CallFrame, children: ReadonlySet<CallFrame>): voi
   for (const child of [...children]) cancelCall(child, `"${frame.shownName}", which called it, has ended`);
 }
 
-function tellEnd(frame: CallFrame): void {
-  stateChanged(frame);
-  if (frame.host.events.wanted) tellRecord(frame, frame.result!);
-}
-
-function tellRecord(frame: CallFrame, result: ToolResult): void {
+function tellEnd(frame: CallFrame, result: ToolResult): void {
   const { error, host } = frame;
+  stateChanged(frame);
+  if (!host.events.wanted) return;
   const input = shownInput(frame);
   const secrets = error === undefined ? input.found : ownSecrets(frame, error, input.found);
   const record = recordOf(frame, input, secrets);

@@ -5,14 +5,13 @@ import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult, toResultSteps } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
-import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { atOnce, HIDDEN_JSON, maskSteps, REDACTED } from "../mask-steps.ts";
 import type { CallMock } from "../settings.ts";
 import { shownInput, stateChanged } from "../state.ts";
-import { inTurns, oneByOne } from "../time.ts";
+import { inTurns, oneByOne, readClock } from "../time.ts";
 
 /** Asks whether something stands in for the tool in this call. */
 export function mock(frame: CallFrame, stand: CallMock): void {
@@ -185,7 +184,8 @@ export function mask(frame: CallFrame): void {
   const { draft, parent, host } = frame;
   if (draft === undefined || parent !== undefined) return;
   const secrets = host.settings.secrets();
-  frame.draft = secrets.inResult(draft, isCleanOf(frame, secrets) ? "all" : undefined);
+  if (!secrets.isEmpty)
+    frame.draft = secrets.inResult(draft, frame.cleanOf && isCleanOf(frame, secrets) ? "all" : undefined);
 }
 
 /**
