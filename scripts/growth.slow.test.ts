@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type CompiledQuery, type KyselyPlugin, sql } from "kysely";
 import { afterAll, describe, expect, test } from "vitest";
 import { problemsOf } from "../bench/growth/part.ts";
-import { chainOf, fillStore, idOf, measureStore, RARE_OWNER } from "../bench/growth/store.ts";
+import { fillStore, idOf, makerOf, measureStore, RARE_OWNER, rootOf } from "../bench/growth/store.ts";
 import {
   findMariadb,
   findPostgres,
@@ -90,7 +90,8 @@ describe.each(servers)("on $title", ({ size, missing, start }) => {
         const seen: CompiledQuery[] = [];
         const calls = repositoryOn(opened, seen);
         const session = `session_${size / 200}`;
-        const parent = idOf(size - chainOf(size) - 1);
+        const parent = makerOf(size);
+        const root = rootOf(size);
         const queries: CallQuery[] = [
           {},
           { session },
@@ -102,9 +103,10 @@ describe.each(servers)("on $title", ({ size, missing, start }) => {
           { tool: "tool_7" },
           { owner: RARE_OWNER },
           { owner: RARE_OWNER, status: "completed" },
-          { owner: RARE_OWNER, root: parent },
+          { owner: RARE_OWNER, root },
+          { root },
+          { root, status: "error" },
           { root: parent },
-          { root: parent, status: "error" },
           { caller: RARE_OWNER },
           { caller: RARE_OWNER, tool: "tool_7" },
           // A call within a chain.

@@ -21,8 +21,11 @@ const TOOLS = 50;
 const SESSION = 100;
 const BATCH = 2_000;
 
-/** The last call makes so many others. */
-export const chainOf = (size: number): number => Math.min(100_000, Math.floor(size / 10));
+/** So many calls are in the last chain: the first makes one, and that one makes all others. */
+const chainOf = (size: number): number => Math.min(100_000, Math.floor(size / 10));
+/** The first call of that chain, and the one that makes the others. */
+export const rootOf = (size: number): string => idOf(size - chainOf(size) - 1);
+export const makerOf = (size: number): string => idOf(size - chainOf(size));
 /** A token that made few calls, long ago. */
 export const RARE_OWNER = "rare_1";
 
@@ -48,8 +51,8 @@ export async function fillStore(options: StoreOptions, size: number): Promise<nu
 function makeRow(n: number, size: number, start: number, end: number): CallRow {
   const isError = n % 37 === 0;
   const isRare = n > size / 10 && n < size / 10 + 6;
-  const chain = chainOf(size);
-  const isMade = n >= size - chain;
+  const isMade = n >= size - chainOf(size);
+  const isMaker = idOf(n) === makerOf(size);
   const error =
     '{"name":"ToolExecutionError","code":"execution_failed","message":"It failed.","recoverable":true}';
   // Spread over about a decade, the same for each run.
@@ -57,15 +60,15 @@ function makeRow(n: number, size: number, start: number, end: number): CallRow {
   return {
     ...blankRow,
     call_id: idOf(n),
-    parent_call_id: isMade ? idOf(size - chain - 1) : null,
-    root_call_id: isMade ? idOf(size - chain - 1) : null,
+    parent_call_id: isMaker ? rootOf(size) : isMade ? makerOf(size) : null,
+    root_call_id: isMade ? rootOf(size) : null,
     tool_name: `tool_${(n * 31) % TOOLS}`,
     display_name: "A tool",
     session_id: `session_${Math.floor(n / SESSION)}`,
     message_id: "",
     caller: isRare ? RARE_OWNER : "http",
     owner: isRare ? RARE_OWNER : n % 10 === 0 ? "often_2" : "",
-    depth: isMade ? 1 : 0,
+    depth: isMaker ? 1 : isMade ? 2 : 0,
     state: isError ? "error" : "completed",
     timestamp: Math.floor(start + ((end - start) * n) / size),
     duration,
@@ -102,7 +105,8 @@ export async function measureStore(options: StoreOptions, size: number): Promise
 async function measureReading(store: Store, size: number, end: number): Promise<Figure[]> {
   const { calls } = store;
   const session = `session_${Math.floor(size / SESSION / 2)}`;
-  const root = idOf(size - chainOf(size) - 1);
+  const root = rootOf(size);
+  const maker = makerOf(size);
   const list = (query: Parameters<typeof calls.list>[0], least: number) => async () => {
     const { items } = await calls.list(query);
     if (items.length < least) throw new Error(`${JSON.stringify(query)} gave ${items.length} calls`);
@@ -129,15 +133,18 @@ async function measureReading(store: Store, size: number, end: number): Promise<
     ...(await costOf("newest 50", list({}, 50))),
     ...(await costOf("of a session", list({ session }, 50))),
     ...(await costOf("failed, of a session", list({ session, status: "error" }, 2))),
-    ...(await costOf("failed, of a parent", list({ parent: root, status: "error" }, 5))),
+    ...(await costOf("failed, of a parent", list({ parent: maker, status: "error" }, 5))),
     ...(await costOf("failed, newest", list({ status: "error" }, 50))),
     ...(await costOf("of a tool", list({ tool: "tool_7" }, 20))),
     ...(await costOf("of a token with six calls", list({ owner: RARE_OWNER }, 5))),
     ...(await costOf("of a caller with six calls", list({ caller: RARE_OWNER }, 5))),
-    ...(await costOf("made by a call with many", list({ parent: root }, 50))),
-    ...(await costOf("made by a call with many, far behind", await middle({ parent: root }))),
+    ...(await costOf("made by a call with many", list({ parent: maker }, 50))),
+    ...(await costOf("made by a call with many, far behind", await middle({ parent: maker }))),
     ...(await costOf("chain by its root", list({ root }, 50))),
     ...(await costOf("chain by its root, far behind", await middle({ root }))),
+    ...(await costOf("chain by a call within it", list({ root: maker }, 50))),
+    ...(await costOf("chain by a call within it, far behind", await middle({ root: maker }))),
+    ...(await costOf("chain by its last call", list({ root: idOf(size - 1) }, 1))),
     ...(await costOf("failed, of a chain", list({ root, status: "error" }, 5))),
     ...(await costOf("text that is nowhere", list({ text: "nowhere at all" }, 0), rare)),
     ...(await costOf("statistics, 2 hours", statistics(2 * HOUR), bounded)),
