@@ -127,7 +127,7 @@ export function isGlob(pattern: string): boolean {
 /** Whether a call is the given one or was made by it, directly or not: climbs from each call until it meets that one. */
 function isBelow(callId: string): Expression<SqlBool> {
   return sql`${callId} in (
-    with recursive above as (
+    with recursive above AS (
       select calls.call_id as id
       union
       select made.parent_call_id from above join calls made on made.call_id = above.id where above.id <> ${callId}

@@ -222,7 +222,7 @@ function leadingTools({ db, engine }: OpenedDatabase, pieces: readonly Piece[], 
     sql`select tool_name, calls from (
       select tool_name, calls from tool_days where ${time} and ${isWanted}
       order by calls desc, tool_name desc limit ${sql.lit(MOST_TOOLS)}
-    ) as listed`;
+    ) AS listed`;
   const all = ({ span }: Piece, time: Expression<SqlBool>) =>
     sql`select tool_name, calls from call_counts where span = ${span} and ${time} and ${isWanted}`;
   const lists =
