@@ -9,3 +9,4 @@ export {
   timeOf,
 } from "./format.ts";
 export { i18n, language, languages, preferredLanguage, setLanguage, t, te } from "./i18n.ts";
+export { type CodedError, callErrorText, fileFailureText, findingText, refusalText } from "./server-texts.ts";

@@ -12,7 +12,7 @@ import { estimateTokens, nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
 import { isHelperTool, isMetaTool, metaToolsFor, readResultName } from "../calls/index.ts";
-import { type ExtensionParts, findExpert, type Reach } from "../http/wire/index.ts";
+import { type ExtensionParts, expertsOf, findExpert, type Reach } from "../http/wire/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
 import type { ModelTool } from "./model.ts";
@@ -358,7 +358,7 @@ export function requestedReach(
 ): Reach {
   if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
   if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
-  const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
+  const own = expertsOf(grant, experts);
   return chatReach(grant, own.length === 1 ? own[0] : undefined);
 }
 

@@ -119,6 +119,7 @@ export async function failureOf(
     ...(line === undefined || isElsewhere ? {} : { line }),
     reason: isElsewhere ? `${reasonOf(thrown)} (in ${place})` : reasonOf(thrown),
     remedy,
+    ...(isLoadError && thrown.code !== undefined ? { code: thrown.code } : {}),
     ...(frame ? { frame } : {}),
   };
 }
