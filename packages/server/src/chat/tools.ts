@@ -366,12 +366,14 @@ export function requestedReach(
 export function stateOf({ record, result }: EndedCallView): ToolState {
   const { attachments, ...bare } = result;
   const text = toOpenAIToolMessage("", bare).content;
-  const time = { start: record.timestamp, end: record.timestamp + Math.round(record.duration) };
+  const end = record.timestamp + Math.round(record.duration);
+  // The time for which the call waited for a person is not the tool's.
+  const time = { start: Math.min(end, record.timestamp + Math.round(record.flags?.waited ?? 0)), end };
   const input = record.parameters;
   if (result.type === "error") return { status: "error", input, error: text, time };
   return { status: "completed", input, output: text, ...(attachments ? { attachments } : {}), time };
 }
 
 interface EndedCallView extends Pick<EndedCall, "result"> {
-  readonly record: Pick<EndedCall["record"], "parameters" | "timestamp" | "duration">;
+  readonly record: Pick<EndedCall["record"], "parameters" | "timestamp" | "duration" | "flags">;
 }

@@ -5,6 +5,7 @@ import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/
 import { returnedError } from "@toolrack/core/internal";
 import { currentCall, quotedError } from "../helpers/current-call.ts";
 import {
+  amount,
   isRecord,
   LoadError,
   type LoadFailure,
@@ -70,11 +71,11 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
   const tools = files.flatMap((file) => file.tools);
   return {
     info: [
-      `[loader] found ${files.length} tool files`,
+      `[loader] found ${amount(files.length, "tool file")}`,
       ...added.map((name) => `[loader] loaded tool: ${name}`),
       ...changed.map((name) => `[loader] loaded again: ${name}`),
       ...removed.map((name) => `[loader] removed tool: ${name}`),
-      `[loader] ${tools.length} tools of ${files.length - refused.length} files serve, ${refused.length} files refused (${Math.round(duration)} ms)`,
+      `[loader] ${amount(tools.length, "tool")} of ${amount(files.length - refused.length, "file")}, ${refused.length} refused (${Math.round(duration)} ms)`,
     ],
     warn: [
       ...files

@@ -66,6 +66,11 @@ export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+/** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
+export function amount(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
 /** Why a file could not be loaded, in a form for people and programs. */
 export interface LoadFailure {
   /** Relative to the workspace. */
