@@ -9,4 +9,11 @@ export {
   timeOf,
 } from "./format.ts";
 export { i18n, language, languages, preferredLanguage, setLanguage, t, te } from "./i18n.ts";
-export { type CodedError, callErrorText, fileFailureText, findingText, refusalText } from "./server-texts.ts";
+export {
+  type CodedError,
+  callErrorText,
+  fileFailureText,
+  findingText,
+  issueText,
+  refusalText,
+} from "./server-texts.ts";

@@ -19,6 +19,12 @@ export function callErrorText({ code, details = {} }: CodedError): string | unde
   return isChinese() ? callErrors[code]?.(details) : undefined;
 }
 
+/** What is wrong with an argument. */
+export function issueText({ expected, received, message }: Details): string {
+  if (!isChinese() || text(expected) === "" || text(received) === "") return text(message);
+  return received === "nothing" ? `缺少，应为 ${expected}` : `应为 ${expected}，实际为 ${received}`;
+}
+
 /** A refusal by the server in the language of the console; undefined where the server's text is to be shown. */
 export function refusalText(code: string): string | undefined {
   return isChinese() ? refusals[code] : undefined;
@@ -66,11 +72,7 @@ const callErrors: Readonly<Record<string, (details: Details) => string | undefin
   tool_disabled: ({ toolName }) => `工具“${text(toolName)}”已被停用，没有运行。`,
   invalid_arguments: ({ toolName, issues }) => {
     if (!Array.isArray(issues) || issues.length === 0) return undefined;
-    const lines = issues.map(({ path, expected, received, message }) => {
-      const place = text(path) === "" ? "参数" : text(path);
-      const both = text(expected) !== "" && text(received) !== "";
-      return `- ${place}：${both ? `应为 ${expected}，实际为 ${received}` : text(message)}`;
-    });
+    const lines = issues.map((issue) => `- ${text(issue.path) || "参数"}：${issueText(issue)}`);
     return `“${text(toolName)}”的参数不符合其模式，工具没有运行：\n${lines.join("\n")}`;
   },
   permission_denied: ({ toolName, missing }) =>
