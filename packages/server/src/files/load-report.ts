@@ -72,9 +72,9 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
   return {
     info: [
       `[loader] found ${amount(files.length, "tool file")}`,
-      ...added.map((name) => `[loader] loaded tool: ${name}`),
-      ...changed.map((name) => `[loader] loaded again: ${name}`),
-      ...removed.map((name) => `[loader] removed tool: ${name}`),
+      ...linesOf("loaded tool", added),
+      ...linesOf("loaded again", changed),
+      ...linesOf("removed tool", removed),
       `[loader] ${amount(tools.length, "tool")} of ${amount(files.length - refused.length, "file")}, ${refused.length} refused (${Math.round(duration)} ms)`,
     ],
     warn: [
@@ -86,6 +86,16 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
       ),
     ],
   };
+}
+
+const MOST_LINES = 100;
+
+/** A line for each name, up to a number that people still read. */
+function linesOf(what: string, names: readonly string[]): string[] {
+  const lines = names.slice(0, MOST_LINES).map((name) => `[loader] ${what}: ${name}`);
+  return names.length > MOST_LINES
+    ? [...lines, `[loader] ${what}: ${names.length - MOST_LINES} more`]
+    : lines;
 }
 
 /** A file that could not be loaded. */
