@@ -1,6 +1,7 @@
 export {
   formatAgo,
   formatBytes,
+  formatCost,
   formatDuration,
   formatMoment,
   formatNumber,
