@@ -92,8 +92,9 @@ async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promi
   }
   const files = report.files.filter((file) => file.tools.length > 0).length;
   cli.talk(`Workspace ${workspace.directory}`);
+  const starting = serving.startingServers().join(", ");
   cli.talk(
-    `${amount(tools, "tool")} on the rack; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
+    `${amount(tools, "tool")} on the rack${starting && `, and soon those of ${starting}`}; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
       `${failures.length} failed`,
   );
   talkFailures(cli, report);
