@@ -95,7 +95,7 @@ async function repair(frame: CallFrame, text: string, problem: string): Promise<
   const outcome = await outcomeOf(frame, mended);
   if (!outcome.ok) throw refusal;
   // Without this check, a repaired text such as `{bad` would run the tool with the arguments `{}`.
-  const kept = Object.keys(mended).some((key) => Object.hasOwn(outcome.value as object, key)); // Valid, so an object.
+  const kept = Object.keys(mended).some((key) => Object.hasOwn(outcome.value as object, key)); // Arguments that fit the schema are an object.
   if (!kept && !isJsonText(text)) throw refusal;
   frame.flag().repaired = true;
   accept(frame, outcome);
