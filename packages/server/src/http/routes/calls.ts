@@ -85,7 +85,7 @@ export function callRoutes(services: HttpServices): Route[] {
         limit: s.integer({ minimum: 1, maximum: 1_000_000, default: PAGE }),
       },
       answer: ["A page of the text.", s.ref("ResultPage")],
-      errors: ["call_not_found", "call_running", "result_elsewhere"],
+      errors: ["call_not_found", "call_running", "result_missing"],
       async handle({ params: { callId }, query: { offset = 0, limit = PAGE }, grant }) {
         await requireEnded(services, callId, grant);
         const page = await calls.readResult(callId, offset, limit);
@@ -103,7 +103,7 @@ export function callRoutes(services: HttpServices): Route[] {
           "What `GET /api/calls/{callId}` answers, with the whole text of the result where that has only its beginning.",
         params,
         answer: ["The call.", s.ref("Call")],
-        errors: ["call_not_found", "call_running", "result_elsewhere"],
+        errors: ["call_not_found", "call_running", "result_missing"],
         async handle({ params: { callId }, grant, outgoing }) {
           const call = await requireEnded(services, callId, grant);
           return sendRecord(call, grant, calls, outgoing);
