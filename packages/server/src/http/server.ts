@@ -17,6 +17,7 @@ import {
   openSchedules,
   type Schedules,
 } from "../calls/index.ts";
+import type { Channel } from "../fleet/index.ts";
 import { joinProtocol, serverProof } from "../helpers/server-address.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Store } from "../store/index.ts";
@@ -41,6 +42,8 @@ import { sendError } from "./wire/index.ts";
 export interface ServerOptions extends Partial<HttpSettings> {
   readonly app: ServedApp;
   readonly store: Store;
+  /** What the nodes on one PostgreSQL tell each other. Default: there are no others. */
+  readonly channel?: Channel;
   /** The approval inbox of the app. Default: a new inbox, with the questions that wait in the store. */
   readonly approvals?: ApprovalInbox;
   /** The call service, when other surfaces share it. The server closes it. */
@@ -84,6 +87,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     app,
     store,
     logger,
+    channel,
     approvals = await ApprovalInbox.open({ store, logger }),
     calls: openedCalls,
     schedules: openedSchedules,
@@ -107,7 +111,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     openCalls({ book: app.book, store, logger, maxCallsPerTool, learning: app.config.search?.learning });
   const { service, recorder } = calls;
   const schedules = openedSchedules ?? openSchedules({ store, service, book: app.book, logger });
-  const feed = new EventFeed({ size: feedSize, heartbeat });
+  const feed = new EventFeed({ size: feedSize, heartbeat }, channel);
   const metrics = new Metrics();
   const reloads = new ReloadLog(app.report);
   const publish = publishRack(feed, service);
@@ -125,6 +129,17 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const loops = new Loops({ registry, store, logger });
   unsubscribe.push(() => void loops.close());
   const authenticator = new Authenticator(token, store.tokens);
+  // A token that another node took back stops working here too.
+  const followingTokens = store.follower.follow("tokens", {
+    refresh: async (isAnnounced) => {
+      if (!isAnnounced) return;
+      authenticator.forget();
+      await Promise.all([service.endWithdrawn(), feed.endWithdrawn()]);
+      for (const extension of extensions) await extension.grantsChanged?.();
+    },
+    failed: (error) => logger.warn("Tokens that others changed could not be read:", error),
+  });
+  unsubscribe.push(() => void followingTokens.stop());
   const guard = new RequestGuard({ ...settings, authenticator });
   const services: HttpServices = {
     ...app,

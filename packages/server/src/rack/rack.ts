@@ -136,6 +136,7 @@ export async function openRack(
     book: app.book,
     store,
     logger,
+    channel,
     maxCallsPerTool,
     learning: config.search?.learning,
   });

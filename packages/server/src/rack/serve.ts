@@ -62,7 +62,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, values, interrupted } = rack;
+    const { app, store, channel, approvals, calls, mcp, mcpServers, values, interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -78,6 +78,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const server = await startServer({
       app,
       store,
+      channel,
       approvals,
       calls,
       schedules,

@@ -126,7 +126,7 @@ export async function openStore({
   const calls = new CallRepository(database, { blobs, instance, journals, logger });
   await calls.settle();
   const approvals = new ApprovalRepository(db, instance);
-  const schedules = new ScheduleRepository(db);
+  const schedules = new ScheduleRepository(db, instance);
   const chat = new ChatRepository(db, instance);
   const usage = new UsageRepository(db);
   const searches = new SearchRepository(db);

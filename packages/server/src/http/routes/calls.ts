@@ -73,6 +73,13 @@ export function callRoutes(services: HttpServices): Route[] {
           await recorder.flush();
           return detailOf(await requireCall(grant, callId, services), grant);
         }
+        const node = await service.nodeOf(callId);
+        if (node !== undefined) {
+          // Throws when the caller may not see the call.
+          await requireCall(grant, callId, services);
+          if (await service.cancelElsewhere(node, callId, query.reason))
+            return detailOf(await requireCall(grant, callId, services), grant);
+        }
         const { outcome } = await requireEnded(services, callId, grant);
         const message = `The call "${callId}" has ended (${outcome}); there is nothing to cancel.`;
         throw new HttpError("call_ended", message, { details: { callId, status: outcome } });
@@ -159,8 +166,5 @@ async function requireEnded(parts: HttpServices, callId: string, grant: Grant): 
   const here = findActive(parts, callId, grant) !== undefined;
   const call = here ? undefined : await requireCall(grant, callId, parts);
   if (call !== undefined && call.outcome !== "running") return call;
-  const where = here ? "" : " It runs in another process, which alone can cancel it.";
-  throw new HttpError("call_running", `The call "${callId}" has not ended yet.${where}`, {
-    details: { callId },
-  });
+  throw new HttpError("call_running", `The call "${callId}" has not ended yet.`, { details: { callId } });
 }

@@ -158,6 +158,12 @@ export class CallRepository {
     return toStoredCall(row, more, row.log);
   }
 
+  /** The id of the node that runs the call. Undefined when no call with this id is running. */
+  async nodeOf(callId: string): Promise<string | undefined> {
+    const running = { call_id: toKey(callId), state: "running" } as const;
+    return (await findRow(this.#database.db, "calls", running))?.instance;
+  }
+
   /**
    * Lists running calls too, the newest first. So that a page stays small, an item has the first 2,000
    * characters of the result's text and nothing else of the result, and no arguments longer than 16,000
