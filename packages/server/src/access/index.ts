@@ -65,6 +65,7 @@ export {
   ensureMasterToken,
   hashToken,
   issueToken,
+  requireSharedToken,
   type TokenRequest,
 } from "./tokens.ts";
 export { ToolSwitches } from "./tool-switches.ts";

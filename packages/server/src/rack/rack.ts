@@ -8,6 +8,7 @@ import {
   isInside,
   openValues,
   realPathOf,
+  requireSharedToken,
   type Secrets,
   type ToolValues,
   Unapproved,
@@ -90,6 +91,7 @@ export async function openRack(
   for (const problem of secrets.problems()) logger.warn(problem);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
+  if (store.engine !== "sqlite") await requireSharedToken(token, store.identity);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
   let rack: { readonly app: App; calls?: Calls; mcpServers?: McpServers } | undefined;
   const approvals = await ApprovalInbox.open({

@@ -23,6 +23,7 @@ import type { Engine } from "./schema.ts";
 import { SearchRepository, type SearchStore } from "./searches.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
+  IdentityRepository,
   TokenRepository,
   type TokenStore,
   ToolSwitchRepository,
@@ -51,6 +52,8 @@ export interface Store {
   readonly usage: UsageStore;
   readonly searches: SearchStore;
   readonly registryVersion: RegistryVersion;
+  /** Values that all nodes on a database agree on. */
+  readonly identity: IdentityRepository;
   /** Follows what other processes change in the same database. */
   readonly follower: Follower;
   /** This process among those that have the database open. */
@@ -152,6 +155,7 @@ export async function openStore({
     searches,
     registryVersion,
     follower,
+    identity: new IdentityRepository(db, engine),
     instance,
     blobs,
     async prune(retention) {
