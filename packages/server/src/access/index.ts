@@ -1,4 +1,4 @@
-export { EncryptionKey, osKeyring, SecretError } from "./encryption.ts";
+export { decrypt, EncryptionKey, encrypt, osKeyring, SecretError } from "./encryption.ts";
 export {
   findGrant,
   type Grant,

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Store, ValueInfo } from "../store/index.ts";
 import {
   decrypt,
@@ -154,6 +155,14 @@ export class Secrets {
     const key = await this.#key.ensure();
     this.learn(name, value);
     return encrypt(key, name, value);
+  }
+
+  /** A key that all nodes on one database have, for what they tell each other. */
+  async sharedKey(): Promise<Buffer> {
+    return createHash("sha256")
+      .update("toolrack between nodes")
+      .update(await this.#key.ensure())
+      .digest();
   }
 
   /** Throws `SecretError` for a value that this workspace's key did not encrypt. */

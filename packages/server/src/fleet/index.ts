@@ -1,4 +1,5 @@
 export { type Channel, type Listener, NodeSilent } from "./channel.ts";
+export { Nodes, type NodeView } from "./nodes.ts";
 
 import type { Store } from "../store/index.ts";
 import { type Channel, NodeSilent } from "./channel.ts";

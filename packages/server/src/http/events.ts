@@ -148,8 +148,13 @@ export class EventFeed {
   /** Tells other nodes that this one has a reader, and resolves when their events arrive here. */
   async prepare(): Promise<void> {
     if (this.#channel === undefined || performance.now() - this.#saidAt < SAY_EVERY * 2) return;
-    // What others had published meanwhile was not sent here.
-    if (performance.now() - this.#saidAt > READ_FOR) this.#counts.clear();
+    const now = performance.now();
+    // What others published while nobody read was not sent here.
+    if (now - this.#saidAt > READ_FOR && now > this.#sendUntil) {
+      for (const origin of [...this.#counts.keys()])
+        if (!origin.startsWith(this.#epoch)) this.#counts.delete(origin);
+      this.#forgetAll();
+    }
     this.#sayReading(true);
     await wait(TIME_TO_HEAR);
   }

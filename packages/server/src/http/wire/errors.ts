@@ -148,6 +148,7 @@ export const httpErrorCodes = {
     status: 409,
     when: "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.",
   },
+  node_not_found: { status: 404, when: "No node with this id is there, or it does not answer." },
   call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
   call_unwritable: {
     status: 409,
