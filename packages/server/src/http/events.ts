@@ -69,7 +69,11 @@ interface SentEvent {
   readonly audience: Audience;
 }
 
+/** How many events a node has published. */
+type Position = Pick<SentEvent, "origin" | "count">;
+
 /** What the nodes of a fleet tell each other of their events. */
+const POSITION = "events so far";
 const EVENT = "event";
 /** The events of which other nodes know nothing by themselves. */
 const sentTypes = /^(?:call|approval|loop|client)\./;
@@ -133,11 +137,11 @@ export class EventFeed {
     this.#channel = channel;
     this.#epoch += `_${channel.node.slice(0, 8)}`;
     this.#stops.push(
-      channel.listen(READING, () => {
-        this.#begin();
-        this.#sendUntil = performance.now() + READ_FOR;
-      }),
-      // The body is what `publish` of another node has sent.
+      // The bodies are what the feeds of other nodes have sent.
+      channel.listen(READING, (body) => this.#hearReading(body as Position)),
+      // As above.
+      channel.listen(POSITION, (body) => this.#hearPosition(body as Position)),
+      // As above.
       channel.listen(EVENT, (body) => this.#receive(body as SentEvent)),
       channel.onGap(() => this.#forgetAll()),
     );
@@ -162,7 +166,27 @@ export class EventFeed {
   #sayReading(isWanted = this.#readers.size > 0): void {
     if (!isWanted) return;
     this.#saidAt = performance.now();
-    this.#channel?.publish(READING, {});
+    // All nodes need all events, so that a reader can go on with any of them.
+    this.#sendUntil = this.#saidAt + READ_FOR;
+    this.#channel?.publish(READING, this.#ownPosition);
+  }
+
+  #hearReading(position: Position): void {
+    this.#begin();
+    // Others do not know yet how many events this node has published before it sends the next.
+    if (performance.now() > this.#sendUntil) this.#channel?.publish(POSITION, this.#ownPosition);
+    this.#sendUntil = performance.now() + READ_FOR;
+    this.#hearPosition(position);
+  }
+
+  #hearPosition({ origin, count }: Position): void {
+    const before = this.#counts.get(origin);
+    if (before !== undefined && count > before) this.#forgetAll();
+    if (before === undefined || count > before) this.#counts.set(origin, count);
+  }
+
+  get #ownPosition(): Position {
+    return { origin: this.#epoch, count: this.#counts.get(this.#epoch) ?? 0 };
   }
 
   /** Keeps events from now on. */
