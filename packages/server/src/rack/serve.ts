@@ -39,6 +39,8 @@ export interface Serving {
   readonly token: string;
   /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
+  /** The keys of MCP servers that are starting, whose tools are not on the rack yet. */
+  readonly startingServers: () => string[];
   /** Resolves when somebody asks over the API for the end of this node, which is then to be closed. */
   readonly whenDraining: Promise<void>;
   /** Accepts no more calls, waits a while for running calls, cancels the rest and closes everything. */
@@ -134,6 +136,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       url: server.url,
       token: server.token,
       interrupted,
+      startingServers: () =>
+        mcpServers.list().flatMap(({ key, state }) => (state === "starting" ? [key] : [])),
       whenDraining: draining.promise,
       async close() {
         await server.drain();
