@@ -21,7 +21,9 @@ import {
   problemOfOwnEntry,
   type RackIdentity,
   resumeCall,
+  runToolName,
 } from "../calls/index.ts";
+import { type CodeRuns, canGoOn } from "../code/index.ts";
 import { loadEnvironment } from "../config/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
@@ -39,6 +41,7 @@ import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
 import { openStore, type Store, type StoredMcpServer } from "../store/index.ts";
 import { type App, openWorkspace, type Recording } from "./app.ts";
+import { isCodeOff, openCode } from "./open-code.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
@@ -53,6 +56,8 @@ export interface OpenedRack {
   readonly store: Store;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
+  /** The runs of code. Undefined when code mode is off. */
+  readonly code: CodeRuns | undefined;
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
@@ -79,7 +84,6 @@ export async function openRack(
   const directory = join(root, ".toolrack");
   const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
-  const interrupted = await store.calls.settleInterrupted();
   const values = await openValues({ directory, store });
   const { secrets } = values;
   for (const problem of secrets.problems()) logger.warn(problem);
@@ -109,6 +113,9 @@ export async function openRack(
   });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
+  // Runs of code go on here; all other calls that dead processes left are over.
+  const left = isCodeOff(app.config) ? [] : await store.calls.takeOver(runToolName, canGoOn);
+  const interrupted = await store.calls.settleInterrupted();
   app.skills.follow();
 
   const mcpServers = await openMcpServers({
@@ -126,6 +133,7 @@ export async function openRack(
   opened.defer(() => Promise.race([store.follower.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
 
   const { registry, config, skills, offerings } = app;
+  const starting = untilListed(mcpServers, config.mcp?.listWait);
   const { maxCallsPerTool } = config.server ?? {};
   const calls = openCalls({
     book: app.book,
@@ -135,6 +143,8 @@ export async function openRack(
     learning: config.search?.learning,
   });
   rack.calls = calls;
+  const code =
+    options.recording === undefined ? openCode({ app, store, approvals, calls, logger }) : undefined;
   const mcp = createMcpSurface({
     registry,
     service: calls.service,
@@ -142,7 +152,7 @@ export async function openRack(
     store,
     approvals,
     racks: () => mcpServers.racks,
-    starting: untilListed(mcpServers, config.mcp?.listWait),
+    starting,
     greet: (origin, mayUse) => mcpServers.greet(origin, mayUse),
     instructionsOf: (server) => mcpServers.instructionsOf(server),
     offerings,
@@ -152,7 +162,9 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, approvals, calls, mcp, mcpServers, values, interrupted };
+  const parts = { app, store, approvals, calls, code, mcp, mcpServers, values, interrupted };
+  // The code may use tools of MCP servers that are being started.
+  void (starting() ?? Promise.resolve()).then(() => code?.resume(left));
   followOthers(parts, logger);
   return parts;
 }
@@ -189,7 +201,7 @@ function expertView(expert: Expert | undefined): ExpertView | undefined {
 }
 
 /** Follows changes of other processes on the same store, until the store's follower is closed. */
-function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logger: Logger): void {
+function followOthers({ store, approvals, code, values, mcpServers }: OpenedRack, logger: Logger): void {
   const warn = (text: string) => (error: unknown) => logger.warn(`${text}: ${reasonOf(error)}`);
   store.follower.follow("registry", {
     version: () => store.registryVersion.read(),
@@ -205,7 +217,9 @@ function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logg
   store.follower.follow("remains", {
     seconds: ORPHAN_CHECK_SECONDS,
     async refresh() {
+      const left = code === undefined ? [] : await store.calls.takeOver(runToolName, canGoOn);
       await store.calls.settleInterrupted();
+      void code?.resume(left);
       await approvals.refresh();
     },
     failed: (error) => logger.debug("What other processes did could not be taken up:", error),

@@ -7,6 +7,7 @@ import {
   toOpenAITools,
 } from "@toolrack/core";
 import { isMetaTool, metaToolSettings, searchToolName, shownTools } from "../../calls/index.ts";
+import { withCatalogue } from "../../code/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { viaOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
@@ -50,18 +51,14 @@ export function openaiRoutes(services: HttpServices): Route[] {
       errors: ["expert_not_found"],
       handle({ query, grant }) {
         const reach = reachOf(grant, experts, query.expert);
-        const {
-          seen,
-          shown,
-          meta: metaTools,
-        } = shownTools(
+        const { seen, shown } = shownTools(
           registry.list(),
           (tool) => isWithin(tool, reach),
           // Without the meta-tools on the rack, nothing could stand for the others.
           registry.get(searchToolName) === undefined ? { ...meta, mode: "off" } : meta,
         );
-        const tools = shown.sort(byName).slice(0, MOST_TOOLS);
-        const leftOut = seen.length - (tools.length - (metaTools?.length ?? 0));
+        const tools = withCatalogue(shown.sort(byName).slice(0, MOST_TOOLS), seen, registry);
+        const leftOut = seen.length - tools.filter(({ name }) => !isMetaTool(name)).length;
         const format = query.strict === true ? strictly : plain;
         const body = tools.flatMap((info) => format(info).tools);
         return leftOut === 0 ? body : new Reply(body, { headers: { [leftOutHeader]: String(leftOut) } });
@@ -110,7 +107,7 @@ export function openaiRoutes(services: HttpServices): Route[] {
           const { signal } = gone;
           const { headers } = incoming;
           const by = { via: viaOf(headers), expert: named };
-          const call = { name, input, grant, allow, signal, headers, ...by, ...options };
+          const call = { name, input, grant, allow, signal, headers, byModel: true, ...by, ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
             await resultOf(() => service.run(call)),

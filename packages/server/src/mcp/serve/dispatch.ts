@@ -161,6 +161,7 @@ function startCall(
     grant: caller.grant,
     client: dialog,
     via: viaOf(peer.client),
+    byModel: true,
   };
   // A client that can be asked questions may repeat its request with the answers, and may ask for progress
   // only then.
