@@ -12,7 +12,7 @@ import { estimateTokens, mayBeCalledBy, nearestNames } from "@toolrack/core/inte
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
 import { isHelperTool, isMetaTool, isOffered, metaToolsFor, readResultName } from "../calls/index.ts";
-import { withCatalogue } from "../code/index.ts";
+import { pathCall, withCatalogue } from "../code/index.ts";
 import { type ExtensionParts, findExpert, type Reach } from "../http/wire/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
@@ -146,9 +146,22 @@ export class ToolsService {
     const { grant, allow, expert } = reach;
     const via = others.sessionID ? `chat ${others.sessionID}` : "chat";
     const by = { via, ...(expert && { expert: expert.name }) };
-    const call = { ...by, ...others, name, input: args, grant, byModel: true, ...(allow && { allow }) };
+    const byPath = pathCall(this.#registry, name);
+    const call = {
+      ...by,
+      ...others,
+      name: byPath?.toolName ?? name,
+      input: args,
+      grant,
+      byModel: true,
+      ...(allow && { allow }),
+    };
     const ended = await this.#service.run(call);
     const { error } = ended.result;
+    if (byPath !== undefined) {
+      const content = `${ended.result.content}\n\n${byPath.note}`;
+      return { ...ended, result: { ...ended.result, content, type: error === undefined ? "text" : "error" } };
+    }
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
     // If the registry's message already names the nearest tools, it stays.
     if (!isUnknown || /nearest/.test(error.message)) return ended;

@@ -1,6 +1,13 @@
 import type { Logger, ToolContext, ToolInfo, ToolRegistry, ToolResult } from "@toolrack/core";
 import { findGrant, type Grant, isExpired, masterGrant } from "../access/index.ts";
-import { type ApprovalInbox, type CallBook, type Calls, isMetaTool, runToolName } from "../calls/index.ts";
+import {
+  type ApprovalInbox,
+  type CallBook,
+  type Calls,
+  isMetaTool,
+  ownServer,
+  runToolName,
+} from "../calls/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { Store, StoredCall } from "../store/index.ts";
 import { type PastCall, pastCalls } from "./replay.ts";
@@ -8,7 +15,7 @@ import { CodeRun, type RunOutcome, type RunParts, type RunRecords } from "./run.
 
 /** What runs need in order to go on in another process. */
 export interface DurableParts {
-  readonly store: Pick<Store, "calls" | "tokens">;
+  readonly store: Pick<Store, "calls" | "tokens" | "approvals">;
   readonly calls: () => Calls | undefined;
   readonly approvals: ApprovalInbox;
   readonly book: CallBook;
@@ -168,6 +175,15 @@ export class CodeRuns {
         const call = await store.calls.get(callId);
         if (call === undefined) throw new Error(`The record of call ${callId} is gone.`);
         return wholeResult(call, store.calls);
+      },
+      async giveUp(callIds) {
+        for (const callId of callIds) {
+          const question = await store.approvals.ofCall(callId);
+          const reason = "the code that asked took another way";
+          if (question !== undefined)
+            await approvals.answer(question.id, { decision: "deny", reason }, ownServer);
+        }
+        await store.calls.giveUp(callIds);
       },
       continueQuestion: (callId) => approvals.continueQuestion(callId),
     };

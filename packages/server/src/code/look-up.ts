@@ -1,18 +1,16 @@
 import { signatureOf, type ToolContext, type ToolInfo } from "@toolrack/core";
-import { firstSentence } from "@toolrack/core/internal";
+import { toSignatures } from "@toolrack/core/internal";
 import { declaredTool } from "../calls/index.ts";
 import { isForCode } from "./catalogue.ts";
 import type { ToolPaths } from "./tool-paths.ts";
 
 const USUAL_LIMIT = 10;
 const MOST = 50;
+const LONGEST_LINE = 400;
 
-/** A tool as `search` in code shows it. */
+/** A tool as `search` in code shows it: its path, such as `tools.github.create_issue`, and a line that says what it takes. */
 interface FoundTool {
-  /** As it is written in code: `tools.github.create_issue`. */
   readonly path: string;
-  readonly description: string;
-  /** A method of TypeScript. */
   readonly signature: string;
 }
 
@@ -30,11 +28,13 @@ export async function findTools(
   return [...found]
     .filter((tool) => tool.disabled !== true && isForCode(tool))
     .slice(0, limit)
-    .map((tool) => ({
-      path: pathOf(tool, paths),
-      description: firstSentence(tool.description ?? "", 200),
-      signature: signature(tool, paths),
-    }));
+    .map((tool) => {
+      const [whole = "", shorter = whole] = toSignatures({
+        ...declaredTool(tool),
+        name: nameOf(tool, paths),
+      });
+      return { path: pathOf(tool, paths), signature: whole.length > LONGEST_LINE ? shorter : whole };
+    });
 }
 
 /** `describe(name)`: all that is known of a tool. Throws for a tool that the caller may not use. */
@@ -48,11 +48,13 @@ export function describeTool(
     throw new Error(
       `There is no tool "${String(name).slice(0, 200)}". search(words) finds those that there are.`,
     );
-  const { description, inputSchema, outputSchema } = declaredTool(tool);
+  const declared = declaredTool(tool);
+  const { description, inputSchema, outputSchema } = declared;
+  const signature = signatureOf({ ...declared, name: nameOf(tool, paths) });
   return {
     path: pathOf(tool, paths),
     description,
-    signature: signature(tool, paths),
+    signature,
     inputSchema,
     outputSchema,
   };
@@ -74,6 +76,6 @@ function pathOf({ name }: ToolInfo, paths: ToolPaths): string {
   return path === undefined ? `tools.${name}` : `tools.${path.namespace}.${path.name}`;
 }
 
-function signature(tool: ToolInfo, paths: ToolPaths): string {
-  return signatureOf({ ...declaredTool(tool), name: paths.of(tool.name)?.name ?? tool.name });
+function nameOf({ name }: ToolInfo, paths: ToolPaths): string {
+  return paths.of(name)?.name ?? name;
 }

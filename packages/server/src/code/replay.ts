@@ -103,7 +103,8 @@ export class Replay {
   stalled(): ToolError | undefined {
     if (this.#reading > 0) return undefined;
     const [held] = this.#held;
-    if (held !== undefined) return diverged(held.line, `it now calls ${held.path} here`, this.#missing());
+    if (held !== undefined)
+      return diverged(held.line, `it now makes another call here, of ${held.path}`, this.#missing());
     // Calls that ended in another order than the code now waits for them have their answers all the same.
     for (const callId of [...this.#turns.keys()]) this.#give(callId);
     return undefined;
@@ -113,6 +114,11 @@ export class Replay {
   ended(): ToolError | undefined {
     const missing = this.#missing();
     return missing === undefined ? undefined : diverged(missing.line ?? 0, "it now ends without it", missing);
+  }
+
+  /** The calls that wait for a person and that the code has not asked for. */
+  get forgotten(): string[] {
+    return [...this.#unasked].filter((callId) => this.#past.get(callId)?.kind === "waiting");
   }
 
   #missing(): PastCall | undefined {

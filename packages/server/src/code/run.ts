@@ -51,6 +51,8 @@ export interface RunParts {
 export interface RunRecords {
   /** The whole result of an ended call. Rejects when it cannot be read. */
   read(callId: string): Promise<ToolResult>;
+  /** Closes the questions of calls that wait for a person and will not be made. */
+  giveUp(callIds: readonly string[]): Promise<void>;
   /** Lets a call that waited for a person in a process that is gone go on with its question. */
   continueQuestion(callId: string): void;
 }
@@ -105,6 +107,15 @@ export class CodeRun {
 
   /** Runs the code, again after each suspension, until it has ended. Rejects with a `ToolError` or `SandboxError`. */
   async run(): Promise<RunOutcome> {
+    if (this.#past.size > 0) this.#context.logger.info(RUN_AGAIN);
+    try {
+      return await this.#runToEnd();
+    } finally {
+      if (!this.#isLeft) await this.#parts.records?.giveUp(this.#replay.forgotten);
+    }
+  }
+
+  async #runToEnd(): Promise<RunOutcome> {
     for (;;) {
       try {
         const answer = await this.#attempt();
@@ -370,6 +381,9 @@ export class CodeRun {
     });
   }
 }
+
+const RUN_AGAIN =
+  "The server was restarted while the code ran. It is run again; calls that had ended are answered from their records.";
 
 /** The reason with which the worker of a run that only waits for people is ended. */
 const SUSPENDED = new Error("The run waits for a person.");

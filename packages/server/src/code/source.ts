@@ -3,6 +3,8 @@ import { isRecord, reasonOf } from "../helpers/index.ts";
 
 /** Code that can be parsed, ready to be run. */
 export interface PreparedCode {
+  /** The code as it was parsed: without marks around it. */
+  readonly text: string;
   /** The declaration of an async function `run`, in JavaScript. */
   readonly js: string;
   /** The places in the code where it names a tool, in order. */
@@ -58,6 +60,7 @@ export async function prepareCode(written: string): Promise<PreparedCode> {
   const compiled = isTyped ? await withoutTypes(wrapped) : undefined;
   const map = compiled && new SourceMap(JSON.parse(compiled.map));
   return {
+    text,
     js: compiled?.code ?? wrapped,
     uses: toolUses(tree),
     tree,

@@ -1,6 +1,6 @@
-import type { RegistrySnapshot, ToolInfo } from "@toolrack/core";
+import type { RegistrySnapshot, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { nearestNames } from "@toolrack/core/internal";
-import { isHelperTool } from "../calls/index.ts";
+import { isHelperTool, runToolName } from "../calls/index.ts";
 import { originOf } from "../config/index.ts";
 
 /** Where code finds a tool: `tools.NAMESPACE.NAME`. */
@@ -82,4 +82,28 @@ const made = new WeakMap<RegistrySnapshot, ToolPaths>();
 function toIdentifier(text: string): string {
   const plain = text.replace(/[^\p{ID_Continue}$]/gu, "_");
   return /^[\p{ID_Start}$_]/u.test(plain) ? plain : `_${plain}`;
+}
+
+/** A call of a tool by the path that it has in code, such as `tools.github.search`. */
+export interface PathCall {
+  readonly toolName: string;
+  /** Tells the model how the tool is called. */
+  readonly note: string;
+}
+
+/** Models that are offered to write code may call a tool by its path instead. Undefined for any other name. */
+export function pathCall(
+  registry: Pick<ToolRegistry, "get" | "snapshot">,
+  name: string,
+): PathCall | undefined {
+  if (!name.includes(".") || registry.get(name) !== undefined || registry.get(runToolName) === undefined)
+    return undefined;
+  const parts = name.replace(/^(?:functions\.)?(?:tools\.)?/, "").split(".");
+  const paths = ToolPaths.of(registry.snapshot());
+  const toolName = paths.find(parts);
+  const path = toolName === undefined ? undefined : paths.of(toolName);
+  if (toolName === undefined || path === undefined) return undefined;
+  const written = `return await tools.${path.namespace}.${path.name}(args)`;
+  const note = `(This was a direct call of "${toolName}". ${name} is how it is written in code: call ${runToolName} with code such as: ${written})`;
+  return { toolName, note };
 }

@@ -7,16 +7,15 @@ import {
   toOpenAITools,
 } from "@toolrack/core";
 import { isMetaTool, metaToolSettings, searchToolName, shownTools } from "../../calls/index.ts";
-import { withCatalogue } from "../../code/index.ts";
+import { pathCall, withCatalogue } from "../../code/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { viaOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
-import { isWithin } from "../tool-lists.ts";
+import { isWithin, withMetaTools } from "../tool-lists.ts";
 import {
   callerGone,
   expertQuery,
   HttpError,
-  type Reach,
   Reply,
   type Route,
   reachOf,
@@ -98,7 +97,9 @@ export function openaiRoutes(services: HttpServices): Route[] {
         const requests = parseOpenAIToolCalls(body);
         guard.limitRate(grant, requests.length - 1);
         const gone = callerGone(incoming, outgoing);
-        const answer = async (request: ToolCallRequest) => {
+        const answer = async (given: ToolCallRequest) => {
+          const byPath = pathCall(registry, given.name);
+          const request = byPath === undefined ? given : { ...given, name: byPath.toolName };
           const info = registry.get(request.name);
           const isSeen = info !== undefined && isWithin(info, reach);
           const isKnown = isSeen && info.name === request.name;
@@ -114,7 +115,8 @@ export function openaiRoutes(services: HttpServices): Route[] {
             { envelope },
           );
           // Returns the name as the model wrote it, even if the rack uses another.
-          return { role, tool_call_id, name: request.name, content };
+          const told = byPath === undefined ? "" : `\n\n${byPath.note}`;
+          return { role, tool_call_id, name: given.name, content: content + told };
         };
         try {
           return await Promise.all(requests.map(answer));
@@ -124,13 +126,6 @@ export function openaiRoutes(services: HttpServices): Route[] {
       },
     }),
   ];
-}
-
-/** The meta-tools show and call only what their caller may use, so every caller may use them. */
-function withMetaTools({ grant, allow }: Reach): Reach {
-  const mayUse: Reach["grant"]["mayUse"] = (tool) => isMetaTool(tool.name) || grant.mayUse(tool);
-  const reach = { grant: { ...grant, mayUse } };
-  return allow === undefined ? reach : { ...reach, allow: (tool) => isMetaTool(tool.name) || allow(tool) };
 }
 
 /** A refused call must not fail the others: the model gets the reason as its result. */

@@ -307,7 +307,7 @@ export class CallRepository {
     }
     // First the calls that certainly did not run: nobody had approved them, or no process had continued them
     // after the approval.
-    const unagreed = await this.#interrupt(dead, neverBegunError, (calls) => calls.where(isUnagreed(dead)));
+    const unagreed = await this.#interrupt(dead, neverBegunError, (calls) => calls.where(isUnagreed));
     const others = await this.#interrupt(dead, interruptedError, (calls) => calls);
     await this.#instance.forget(dead);
     await this.#instance.removeFreeLocks();
@@ -339,12 +339,21 @@ export class CallRepository {
       const children = await running
         .where("parent_call_id", "=", call_id)
         .where("instance", "in", dead)
-        .where(isUnagreed(dead))
+        .where(isUnagreed)
         .execute();
       for (const child of children) await this.#claimFrom(dead, child.call_id);
       taken.push(call);
     }
     return taken;
+  }
+
+  /** Ends calls that were taken over and will not be made: nobody had agreed to them, so they did not run. */
+  async giveUp(callIds: readonly string[]): Promise<void> {
+    if (callIds.length === 0) return;
+    const keys = callIds.map(toKey);
+    await this.#interrupt([this.#instance.id], neverBegunError, (calls) =>
+      calls.where("call_id", "in", keys),
+    );
   }
 
   async #claimFrom(dead: readonly string[], callId: string): Promise<boolean> {
@@ -427,20 +436,17 @@ function newestFirst(one: Place, other: Place): number {
 }
 
 /** Whether a call of a dead process certainly did not run: nobody had approved it, or no process had continued it after. */
-function isUnagreed(dead: readonly string[]) {
-  return ({ eb, selectFrom }: ExpressionBuilder<Tables, "calls">) =>
-    eb(
-      "call_id",
-      "in",
-      selectFrom("approvals")
-        .select("approvals.call_id")
-        .where("approvals.instance", "in", dead)
-        .where(({ or, eb }) => or([eb("stage", "=", "before"), eb("stage", "is", null)]))
-        .where(({ or, eb }) =>
-          or([eb("approvals.state", "!=", "allowed"), eb("resumable", "=", AGREED_ELSEWHERE)]),
-        ),
-    );
-}
+const isUnagreed = ({ eb, selectFrom }: ExpressionBuilder<Tables, "calls">) =>
+  eb(
+    "call_id",
+    "in",
+    selectFrom("approvals")
+      .select("approvals.call_id")
+      .where(({ or, eb }) => or([eb("stage", "=", "before"), eb("stage", "is", null)]))
+      .where(({ or, eb }) =>
+        or([eb("approvals.state", "!=", "allowed"), eb("resumable", "=", AGREED_ELSEWHERE)]),
+      ),
+  );
 
 /** The error that is recorded for a call whose process died before anybody approved the call. */
 const neverBegunError: ToolErrorResponse = {
