@@ -74,7 +74,7 @@ export class CodeRuns {
       ...given,
       startedAt: call?.timestamp ?? Date.now(),
       past: taken === undefined ? new Map() : await this.#pastOf(taken),
-      records: this.#isRoot(callId) ? this.#records() : undefined,
+      records: this.#isRoot(callId) ? this.#records(callId) : undefined,
       suspendAfter: this.#durable?.suspendAfter,
     });
     this.#runs.set(callId, run);
@@ -164,7 +164,7 @@ export class CodeRuns {
     return pastCalls(records.reverse());
   }
 
-  #records(): RunRecords | undefined {
+  #records(runId: string): RunRecords | undefined {
     const durable = this.#durable;
     if (durable === undefined) return undefined;
     const { store, approvals } = durable;
@@ -175,6 +175,15 @@ export class CodeRuns {
         const call = await store.calls.get(callId);
         if (call === undefined) throw new Error(`The record of call ${callId} is gone.`);
         return wholeResult(call, store.calls);
+      },
+      async announce({ callId, tool, line }) {
+        const { owner = "", sessionID = "" } = durable.book.get(runId) ?? {};
+        await store.calls.claim({
+          ...{ callId, parentCallId: runId, rootCallId: runId, depth: 1, owner, sessionID },
+          ...{ toolName: tool.name, displayName: tool.displayName ?? tool.name },
+          ...{ caller: `${runToolName}_${runId}`, timestamp: Date.now(), parameters: {} },
+          ...(line > 0 && { line }),
+        });
       },
       async giveUp(callIds) {
         for (const callId of callIds) {

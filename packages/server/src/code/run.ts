@@ -51,6 +51,11 @@ export interface RunParts {
 export interface RunRecords {
   /** The whole result of an ended call. Rejects when it cannot be read. */
   read(callId: string): Promise<ToolResult>;
+  /**
+   * Writes that the run is about to make a call. Resolves when that outlives the process, so that the call is never taken
+   * for one that was not made.
+   */
+  announce(call: { readonly callId: string; readonly tool: ToolInfo; readonly line: number }): Promise<void>;
   /** Closes the questions of calls that wait for a person and will not be made. */
   giveUp(callIds: readonly string[]): Promise<void>;
   /** Lets a call that waited for a person in a process that is gone go on with its question. */
@@ -269,17 +274,18 @@ export class CodeRun {
     args: unknown,
     line: number,
   ): Promise<ToolResult> {
-    let callId = wanted;
-    if (past?.kind === "waiting") {
-      callId = past.callId;
-      this.#parts.records?.continueQuestion(callId);
-    }
-    if (past?.kind === "unknown") {
-      if (!isRepeatable(info)) throw outcomeUnknown(info.name, line);
-      callId = past.callId + RESUMED;
-    }
+    const { records } = this.#parts;
+    const isUnknown = past?.kind === "unknown";
+    if (isUnknown && !isRepeatable(info)) throw outcomeUnknown(info.name, line);
+    const callId = isUnknown ? past.callId + RESUMED : (past?.callId ?? wanted);
+    if (past?.kind === "waiting") records?.continueQuestion(callId);
     this.#wanted.set(callId, wanted);
-    const made = this.#context.call(info.name, args, { callId, ...(line > 0 && { line }) });
+    const make = () => {
+      if (this.#isLeft) throw new Error("The server is stopping.");
+      return this.#context.call(info.name, args, { callId, ...(line > 0 && { line }) });
+    };
+    const mustBeKnown = records !== undefined && past === undefined && !isRepeatable(info);
+    const made = mustBeKnown ? records.announce({ callId, tool: info, line }).then(make) : make();
     this.#live.set(wanted, made);
     const end = () => {
       this.#live.delete(wanted);

@@ -1,5 +1,5 @@
 import type { Logger } from "@toolrack/core";
-import { type ApprovalInbox, type Calls, metaToolSettings } from "../calls/index.ts";
+import { type ApprovalInbox, type Calls, metaToolSettings, runToolName } from "../calls/index.ts";
 import { CodeRuns, runTool } from "../code/index.ts";
 import type { Config } from "../config/index.ts";
 import { reasonOf } from "../helpers/index.ts";
@@ -31,7 +31,10 @@ export function openCode({ app, store, approvals, calls, logger }: OpenCodeParts
     expertOf: (name) => skills.experts.find(name)?.allows,
   });
   const put = (offered: Parameters<typeof runTool>[1]) =>
-    registry.apply({ put: [runTool({ registry, sandbox: app.sandbox, runs }, offered)] });
+    registry.apply({
+      remove: [runToolName],
+      put: [runTool({ registry, sandbox: app.sandbox, runs }, offered)],
+    });
   if (config.code?.mode === "on") put("always");
   else {
     put("never");
