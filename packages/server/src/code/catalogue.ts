@@ -31,7 +31,8 @@ export function catalogueOf(tools: readonly ToolInfo[], paths: ToolPaths): strin
     spaces.set(path.namespace, own);
   }
   const names = [...spaces.keys()].sort();
-  let left = MOST_TOKENS;
+  // The first line is written last, when it is known how many tools follow.
+  let left = MOST_TOKENS - tokenShare(headOf(total, total + 1));
   const shown = new Map<string, Line[]>(names.map((name) => [name, []]));
   /** Writes the line in this length, if there is room for it. */
   const write = (line: Line, length: (typeof LENGTHS)[number]): boolean => {
@@ -57,12 +58,13 @@ export function catalogueOf(tools: readonly ToolInfo[], paths: ToolPaths): strin
     }
   }
   const count = [...shown.values()].reduce((sum, lines) => sum + lines.length, 0);
-  const head =
-    count === total
-      ? `COMPLETE: these are all ${total} tools.`
-      : `PARTIAL: ${count} of ${total} tools. search(words) finds the others.`;
   const blocks = names.flatMap((name) => [`// tools.${name}`, ...shown.get(name)!.map(({ text }) => text)]);
-  return [head, ...blocks].join("\n");
+  return [headOf(count, total), ...blocks].join("\n");
+}
+
+function headOf(count: number, total: number): string {
+  if (count === total) return `COMPLETE: these are all ${total} tools. describe(name) tells all of one.`;
+  return `PARTIAL: ${count} of ${total} tools. search(words) finds the others, describe(name) tells all of one.`;
 }
 
 function signatureOf({ tool, name }: Line, length: number): string {

@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CodeHarness, node } from "./code-harness.fixture.ts";
 
 let rack: CodeHarness;
-const asked: unknown[] = [];
 beforeAll(async () => {
   rack = await CodeHarness.open();
-  rack.add("add", async ({ input }) => void asked.push(input) ?? { n: Object(input).a + Object(input).b });
+  rack.add("add", async ({ input }) => ({ n: Object(input).a + Object(input).b }));
   rack.add("hidden", async () => "never for code", { metadata: { callers: ["model"] } });
 }, 30_000);
 afterAll(() => rack[Symbol.asyncDispose]());

@@ -1,4 +1,4 @@
-import { ToolError } from "@toolrack/core";
+import { CodeDivergedError, type ToolError } from "@toolrack/core";
 import { RESUMED } from "../calls/index.ts";
 import type { StoredCall } from "../store/index.ts";
 
@@ -148,5 +148,5 @@ function diverged(line: number, what: string, missing: PastCall | undefined): To
       ? ""
       : ` Before, it had called "${missing.toolName}"${missing.line ? ` in line ${missing.line}` : ""}, and ${what}.`;
   const message = `Line ${line}: the code was interrupted, was run again, and took another way than before, so it was stopped.${before} What it had done is in the records of its calls. Look at them, and write code for what is left.`;
-  return new ToolError("code_diverged", message, { data: { line } });
+  return new CodeDivergedError(message, { data: { line } });
 }

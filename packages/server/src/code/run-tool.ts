@@ -1,5 +1,6 @@
 import {
   InvalidArgumentError,
+  type RegistrySnapshot,
   Tool,
   type ToolContext,
   type ToolInfo,
@@ -49,7 +50,7 @@ export function runTool(parts: CodeToolParts, offered: "always" | "many" | "neve
           type: "string",
           minLength: 1,
           maxLength: LONGEST_CODE,
-          description: "TypeScript or JavaScript.",
+          description: "TypeScript or JavaScript. The tools that it can call:",
         },
         timeout: {
           type: "integer",
@@ -74,17 +75,42 @@ export function runTool(parts: CodeToolParts, offered: "always" | "many" | "neve
   });
 }
 
-/** The tools of a list, where the one that runs code tells which tools its caller can use in code. */
+/**
+ * The tools of a list, where the one that runs code tells which tools its caller can use in code. That stands in the
+ * description of its parameter, because some providers cut those of tools.
+ */
 export function withCatalogue(
   shown: readonly ToolInfo[],
   seen: readonly ToolInfo[],
   registry: Pick<ToolRegistry, "snapshot">,
 ): ToolInfo[] {
-  return shown.map((tool) => {
-    if (tool.name !== runToolName) return tool;
-    const catalogue = catalogueOf(seen, ToolPaths.of(registry.snapshot()));
-    return { ...tool, description: `${tool.description}\n\n${catalogue}` };
-  });
+  return shown.map((tool) =>
+    tool.name === runToolName ? catalogued(tool, seen, registry.snapshot()) : tool,
+  );
+}
+
+interface Catalogued {
+  readonly tool: ToolInfo;
+  readonly seen: readonly ToolInfo[];
+  readonly made: ToolInfo;
+}
+
+/** For each version of the rack, the tools that were made last: most callers see the same tools as one before. */
+const known = new WeakMap<RegistrySnapshot, readonly Catalogued[]>();
+const MOST_KNOWN = 8;
+
+function catalogued(tool: ToolInfo, seen: readonly ToolInfo[], snapshot: RegistrySnapshot): ToolInfo {
+  const all = known.get(snapshot) ?? [];
+  const isSame = (others: readonly ToolInfo[]) =>
+    others.length === seen.length && others.every((other, at) => other === seen[at]);
+  const found = all.find((one) => one.tool === tool && isSame(one.seen));
+  if (found !== undefined) return found.made;
+  const { properties } = tool.parameters;
+  const description = `${properties.code.description}\n\n${catalogueOf(seen, ToolPaths.of(snapshot))}`;
+  const code = { ...properties.code, description };
+  const made = { ...tool, parameters: { ...tool.parameters, properties: { ...properties, code } } };
+  known.set(snapshot, [{ tool, seen, made }, ...all].slice(0, MOST_KNOWN));
+  return made;
 }
 
 /** Reads the code and looks for tools that it names and that its caller does not have. Throws before anything runs. */

@@ -32,7 +32,10 @@ beforeAll(async () => {
     type: "text",
     attachments: [{ type: "file", mime: "image/png", url: "data:image/png;base64,AAAA", filename: "a.png" }],
   }));
-  rack.add("take", async ({ input }) => void seen.push(input) ?? "taken");
+  rack.add("take", async ({ input }) => {
+    seen.push(input);
+    return "taken";
+  });
   rack.add("pay", async () => "paid", { metadata: { dangerous: true } });
   rack.add("alone", async () => "no", { metadata: { callers: ["model"] } });
   rack.add("big", async () => "x".repeat(9 * 1024 * 1024));
