@@ -36,7 +36,6 @@ import {
   type ClientRequest,
   connectionClosed,
   inputClosed,
-  type Peer,
   type RequestTable,
   sessionKey,
 } from "./session.ts";
@@ -167,13 +166,14 @@ function startCall(
   callId?: string,
 ): void {
   const { wants, subject, input } = dialog;
+  const { client } = peer;
   const session = meta[sessionKey];
   const call: { -readonly [Key in keyof CallRequest]: CallRequest[Key] } = {
     name: subject,
     input,
     grant: caller.grant,
     client: dialog,
-    via: viaOf(peer.client),
+    via: client === undefined ? "MCP client" : `${client.name} ${client.version ?? ""}`.trim(),
     byModel: true,
   };
   // A client that can be asked questions may repeat its request with the answers, and may ask for progress
@@ -196,11 +196,8 @@ function startCall(
   if (caller.expert !== undefined) call.expert = caller.expert.name;
   if (typeof session === "string") call.sessionID = session;
   const id = callId ?? (subject === runToolName ? newCallId() : undefined);
-  if (id === undefined) {
-    call.begun = (cancel) => {
-      dialog.onCancel = cancel;
-    };
-  } else {
+  if (id === undefined) call.canceller = dialog;
+  else {
     // With a given id the call starts later, after a lookup of that id. The client may cancel the call before
     // it starts.
     const controller = new AbortController();
@@ -217,11 +214,6 @@ function startCall(
   // nothing need not be found, unless another dialog would be found in its place.
   const needsContext = isWatched || wants.messages || currentDialog.getStore() !== undefined;
   dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
-}
-
-/** `NAME VERSION`, as the client says. */
-function viaOf(client: Peer["client"]): string {
-  return client === undefined ? "MCP client" : `${client.name} ${client.version ?? ""}`.trim();
 }
 
 /** The trace headers of a request. In `_meta` they have the same names as in HTTP. */
