@@ -734,6 +734,12 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
   readonly "POST /api/code": CallAnswer;
+  readonly "POST /api/calls/{callId}/tool": {
+    readonly path: string;
+    readonly parameters: readonly string[];
+    readonly tools: readonly string[];
+    readonly grant: string;
+  };
   readonly "GET /api/loops": { readonly items: readonly Loop[] };
   readonly "POST /api/loops/{sessionID}/resume": LoopRelease;
   readonly "POST /api/calls/{callId}/test": {

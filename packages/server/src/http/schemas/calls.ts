@@ -154,6 +154,7 @@ export const callSchemas = {
         "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
       ),
       "loop?": s.ref("LoopVerdict"),
+      "line?": s.count("The line of the code that made the call."),
       "mocked?": s.boolean("A recorded answer stood in for the tool, which did not run."),
       "waited?": s.amount("Milliseconds for which it waited for a person, which is not the tool's time."),
     },
