@@ -61,7 +61,9 @@ describeConsole(
       await dialog.getByLabel("Name").fill("pay-out");
       await dialog.getByLabel("What it does, for models").fill("Pays what is there.");
       await dialog.getByRole("button", { name: "Keep as a tool" }).click();
-      await expect.poll(() => dialog.getByRole("status").textContent()).toContain("tools/pay-out.tool.js");
+      await expect
+        .poll(() => dialog.getByRole("status").first().textContent())
+        .toContain("tools/pay-out.tool.js");
       expect(await readFile(join(workspace, "tools/pay-out.tool.js"), "utf8")).toContain('"default": "Ada"');
     });
   },

@@ -50,6 +50,9 @@ const ask = async (path: string, body?: unknown, headers: Record<string, string>
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
 
+// biome-ignore lint/suspicious/noExplicitAny: what comes back is what the tests are about.
+const read = async (...request: Parameters<typeof ask>): Promise<any> => (await ask(...request)).json();
+
 describe("where there are many tools", { timeout: 60_000 }, () => {
   it("is offered to MCP clients, with a catalogue of bounded size", async () => {
     const find = async () => (await client.listTools()).tools.find(({ name }) => name === "toolrack_run");
@@ -57,7 +60,7 @@ describe("where there are many tools", { timeout: 60_000 }, () => {
     const { description } = Object(Object(await find()).inputSchema.properties.code);
     expect(description).toMatch(/(COMPLETE: these are all|PARTIAL: \d+ of) 1\d\d tools/);
     expect(estimateTokens(description)).toBeLessThanOrEqual(2_020);
-    const openai = await (await ask("/openai/tools")).json();
+    const openai = await read("/openai/tools");
     const run = openai.find((tool: { function: { name: string } }) => tool.function.name === "toolrack_run");
     expect(run.function.parameters.properties.code.description).toContain("// tools.rack");
     expect(JSON.stringify(openai)).not.toContain('"name":"thing_1"');
@@ -82,7 +85,7 @@ describe("where there are many tools", { timeout: 60_000 }, () => {
     const calls = [
       { id: "1", type: "function", function: { name: "rack.thing_6", arguments: '{"id":"y"}' } },
     ];
-    const [message] = await (await ask("/openai/tool-calls", calls)).json();
+    const [message] = await read("/openai/tool-calls", calls);
     expect(message.content).toContain("toolrack_run");
     expect(message.content).toContain('"at":6');
   });
@@ -93,7 +96,7 @@ describe("where there are many tools", { timeout: 60_000 }, () => {
     );
     const through = await client.callTool({ name: "toolrack_call", arguments: { name: "only_code" } });
     expect(textOf(through)).toContain("only be called by code");
-    expect((await (await ask("/api/tools/only_code/calls", {})).json()).result.content).toBe("from code");
+    expect((await read("/api/tools/only_code/calls", {})).result.content).toBe("from code");
   });
 
   it("is a task for clients that know tasks, which waits for a person and ends", async () => {
@@ -104,7 +107,7 @@ describe("where there are many tools", { timeout: 60_000 }, () => {
     const call = message("tools/call", { name: "toolrack_run", arguments: { code } });
     const created = (await rack.post("modern", call)).message.result;
     expect(created).toMatchObject({ resultType: "task", status: "working" });
-    const waiting = async () => (await (await ask("/api/approvals")).json()).items;
+    const waiting = async () => (await read("/api/approvals")).items;
     await expect.poll(async () => (await waiting()).length, { timeout: 20_000 }).toBe(1);
     const [{ id, run }] = await waiting();
     expect(run).toMatchObject({ code, line: 1, before: [] });
@@ -117,7 +120,7 @@ describe("where there are many tools", { timeout: 60_000 }, () => {
 
   it("answers programs with JSON or with events", async () => {
     const code = 'console.log("hello");\nreturn (await tools.rack.thing_1({ id: "a" })).at;';
-    expect((await (await ask("/api/code", { code })).json()).result.content).toBe("1\n\nconsole:\nhello");
+    expect((await read("/api/code", { code })).result.content).toBe("1\n\nconsole:\nhello");
     const events = await (await ask("/api/code", { code }, { accept: "text/event-stream" })).text();
     expect([...events.matchAll(/^event: (\w+)$/gm)].map(([, type]) => type)).toEqual(
       expect.arrayContaining(["state", "log", "progress", "result"]),
@@ -126,14 +129,14 @@ describe("where there are many tools", { timeout: 60_000 }, () => {
 
   it("keeps code as a tool whose parameters are the values that were used", async () => {
     const code = 'const found = await tools.rack.thing_3({ id: "first" });\nreturn found.id;';
-    const { callId } = await (await ask("/api/code", { code })).json();
+    const { callId } = await read("/api/code", { code });
     const body = { name: "kept", description: "Finds a thing." };
-    const saved = await (await ask(`/api/calls/${callId}/tool`, body)).json();
+    const saved = await read(`/api/calls/${callId}/tool`, body);
     expect(saved).toMatchObject({ path: "tools/kept.tool.js", parameters: ["id"], tools: ["thing_3"] });
-    const tool = await (await ask("/api/tools/kept")).json();
+    const tool = await read("/api/tools/kept");
     expect(tool.inputSchema.properties).toEqual({ id: { type: "string", default: "first" } });
     expect((await ask(`/api/calls/${callId}/tool`, body)).status).toBe(409);
-    const refused = await (await ask("/api/tools/kept/calls", {})).json();
+    const refused = await read("/api/tools/kept/calls", {});
     expect(refused.result.content).toContain(saved.grant);
   });
 });
