@@ -241,6 +241,22 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
     expect((await post(b, "tasks/get", { taskId })).result.status).toBe("cancelled");
   });
 
+  it("hold a session that repeats itself, though its calls go to each in turn", async () => {
+    const errors: (string | undefined)[] = [];
+    for (let n = 0; n < 6 && errors.at(-1) === undefined; n++) {
+      const node = fleet.nodes[n % 3]!;
+      const { body } = await node.ask("POST", "/api/tools/secretive/calls", {
+        arguments: { text: "again" },
+        sessionID: "s",
+      });
+      errors.push(body.error?.code ?? body.result?.error?.code);
+      // What a node learns of another takes some milliseconds; a model takes longer until its next call.
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    expect(errors).toEqual([undefined, undefined, undefined, "loop_blocked"].slice(-errors.length));
+    expect(errors.length).toBeLessThanOrEqual(4);
+  });
+
   it("refuse a node with another key or another token", async () => {
     const other = Buffer.alloc(32, 1).toString("base64");
     await expect(fleet.startNode({ TOOLRACK_KEY: other })).rejects.toThrow("another key");
