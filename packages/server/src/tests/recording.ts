@@ -176,7 +176,7 @@ function expectationOf({ result, error }: EndedCall, writer: Writer): Expectatio
       status: "error",
       code: error.code,
       contains: writer.value(error.message, "expect/contains") as string,
-    }; // A text stays one.
+    }; // The writer turns a text into a text.
   return { status: "completed", snapshot: writer.value(resultValue(result), "expect/snapshot") };
 }
 
@@ -193,7 +193,7 @@ function innerCallOf(
 ): InnerCall {
   const asked = { tool: toolName, arguments: writer.arguments(parameters, `${path}/arguments`) };
   if (error !== undefined) {
-    const message = writer.value(error.message, `${path}/error`) as string; // A text stays one.
+    const message = writer.value(error.message, `${path}/error`) as string; // The writer turns a text into a text.
     return { ...asked, error: { code: error.code, message } };
   }
   const { content, type, structured, blocks, attachments, metadata } = result;
@@ -204,7 +204,7 @@ function innerCallOf(
     return { ...asked, answer: writer.value(structured, `${path}/answer`) };
   const whole = { content, type, structured, blocks, attachments, metadata };
   const kept = Object.fromEntries(Object.entries(whole).filter(([, value]) => value !== undefined));
-  return { ...asked, result: writer.value(kept, `${path}/result`) as InnerCall["result"] }; // The shape stays.
+  return { ...asked, result: writer.value(kept, `${path}/result`) as InnerCall["result"] }; // The writer changes only texts.
 }
 
 /** What a test tells of the answer to its own call, and its recorded inner calls: all that a recording can answer. */
@@ -251,7 +251,7 @@ class Writer {
         `${path}${lost} is not in the record. Write the test by hand.`,
         `${path}${lost}`,
       );
-    return this.value(parameters, path) as Record<string, unknown>; // An object stays one.
+    return this.value(parameters, path) as Record<string, unknown>; // The writer turns an object into an object.
   }
 
   /** The value with references in place of what is secret. Throws for a secret that no reference can replace. */
