@@ -111,7 +111,7 @@ export function metaToolsFor(meta: readonly ToolInfo[], seen: readonly ToolInfo[
 
 /** How many characters the lines about servers may have together. */
 const LONGEST_LINES = 2_000;
-/** How many tools stand for a server that says nothing of itself. */
+/** A server without a description of its own is described by the names of so many of its tools. */
 const SAMPLE = 4;
 
 /**

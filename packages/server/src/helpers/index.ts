@@ -9,6 +9,7 @@ export { productVersion } from "./product-version.ts";
 export { inSlices } from "./slices.ts";
 export { StackMapper } from "./stack-mapper.ts";
 export {
+  amount,
   asRecord,
   DependencyError,
   defined,

@@ -42,7 +42,7 @@ export interface ToolList {
 
 /** How many lists are kept of each grant. */
 const MOST_KEPT = 8;
-/** How many tags are told. */
+/** The answer lists so many tags, those of most tools. */
 const MOST_TAGS = 40;
 const MOST_FOUND = 1_000;
 

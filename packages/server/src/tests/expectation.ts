@@ -80,7 +80,7 @@ export function jsonOf(text: string): unknown {
 function compared(kind: string, expected: unknown, actual: unknown): Problem[] {
   const differences = differencesOf(expected, actual);
   if (differences.length === 0) return [];
-  const [{ path }] = differences as [Difference]; // There is one.
+  const [{ path }] = differences as [Difference]; // The caller has found at least one difference.
   const where = path === "" ? "as a whole" : `at ${path}`;
   const more = differences.length === 1 ? "" : ` and ${differences.length - 1} more`;
   return [{ kind, message: `The result differs ${where}${more}.`, differences }];

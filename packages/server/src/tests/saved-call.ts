@@ -214,7 +214,7 @@ export function fillReferences<Value>(value: Value, secretOf: (name: string) => 
     text.replace(reference, (whole, name: string) =>
       whole.startsWith("$$") ? whole.slice(1) : secretOf(name),
     );
-  return mapTexts(value, fill) as Value; // The shape stays.
+  return mapTexts(value, fill) as Value; // `mapTexts` changes only texts.
 }
 
 /** The names of the secrets to which the texts of a value refer. */

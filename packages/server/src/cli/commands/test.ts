@@ -3,11 +3,12 @@ import { shellQuote, watchFiles } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { MockMode, SavedTest, TestFile, TestReport, TestRunner } from "../../tests/index.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, exitCodes } from "../cli-error.ts";
+import { CliError, exitCodes, isCliError } from "../cli-error.ts";
 import { addOthers } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
 import { amount } from "../text.ts";
 import { findWorkspace, talkFailures, withApp } from "../workspace.ts";
+import { unknownCall } from "./logs.ts";
 
 export interface TestCommandOptions {
   readonly mock: MockMode;
@@ -133,7 +134,11 @@ async function save(cli: Cli, callId: string, { name, file }: TestCommandOptions
   const saved =
     server === undefined
       ? await saveHere(cli, callId, name, file)
-      : await server.ask<SavedTest>(`/api/calls/${encodeURIComponent(callId)}/test`, "POST", { name, file });
+      : await server
+          .ask<SavedTest>(`/api/calls/${encodeURIComponent(callId)}/test`, "POST", { name, file })
+          .catch((thrown) => {
+            throw isCliError(thrown, "call_not_found") ? unknownCall(cli, callId) : thrown;
+          });
   cli.answer(saved, () => {
     cli.print(`${saved.file}: ${saved.name}`);
     if (!saved.tried)
