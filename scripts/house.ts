@@ -23,10 +23,11 @@ export interface Import {
 const levels: readonly (readonly string[])[] = [
   ["helpers"],
   ["config", "store"],
+  ["fleet"],
   ["access", "lint"],
   ["calls"],
   ["mcp/wire"],
-  ["sandbox", "files", "skills", "mcp/connect", "apis", "builtin-tools"],
+  ["sandbox", "files", "skills", "code", "mcp/connect", "apis", "builtin-tools"],
   ["tests"],
   ["http/wire"],
   ["http", "mcp/serve", "chat"],
@@ -35,7 +36,7 @@ const levels: readonly (readonly string[])[] = [
   ["cli"],
   ["main"],
 ];
-const neighbours: ReadonlySet<string> = new Set(["files → sandbox", "skills → sandbox"]);
+const neighbours: ReadonlySet<string> = new Set(["files → sandbox", "skills → sandbox", "code → sandbox"]);
 
 const server = "packages/server/src";
 const isTest = /\.(test|test-d|fixture)\.|\/(testing|e2e)\//;

@@ -8,7 +8,10 @@ import type {
   ToolRegistry,
   ToolResult,
 } from "@toolrack/core";
+import { mayBeCalledBy } from "@toolrack/core/internal";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
+import type { Channel } from "../fleet/index.ts";
+import { isRecord } from "../helpers/index.ts";
 import type { CallStore, HeldRecords, Store } from "../store/index.ts";
 import {
   type AnnouncedCall,
@@ -22,7 +25,7 @@ import {
   type RequestHeaders,
 } from "./call-book.ts";
 import { CallSpans } from "./call-spans.ts";
-import { isMetaTool } from "./meta-tools.ts";
+import { isMetaTool, onlyForCode } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
 import { SearchMemory } from "./search-memory.ts";
 
@@ -45,6 +48,8 @@ export interface CallRequest {
   /** Present when the caller can be asked questions while the call runs. */
   readonly client?: CallClient;
   readonly callId?: string;
+  /** The call is one that another process began at this time, and that goes on under its id. */
+  readonly begunAt?: number;
   readonly sessionID?: string;
   /** The session was made for this request alone: it counts for loop detection, not for upstream servers. */
   readonly isPassingSession?: boolean;
@@ -67,6 +72,8 @@ export interface CallRequest {
   readonly mock?: CallMock;
   readonly permissions?: readonly string[];
   readonly watcher?: CallWatcher;
+  /** A model asks for the call: tools whose `metadata.callers` leaves models out are refused. */
+  readonly byModel?: boolean;
 }
 
 export interface EndedCall extends RecordedCall {
@@ -78,6 +85,8 @@ interface CallsOptions {
   readonly book: CallBook;
   readonly store: Pick<Store, "calls" | "tokens" | "searches" | "follower">;
   readonly logger: Logger;
+  /** The way to calls of other nodes. Default: there are none. */
+  readonly channel?: Channel | undefined;
   /** How many calls of one tool may run at once. Default 256. */
   readonly maxCallsPerTool?: number;
   /** `false`: nothing is learned from searches. */
@@ -94,7 +103,8 @@ export interface Calls {
   close(limit: number): Promise<void>;
 }
 
-export function openCalls({ book, store, logger, maxCallsPerTool = 256, learning }: CallsOptions): Calls {
+export function openCalls(options: CallsOptions): Calls {
+  const { book, store, logger, channel, maxCallsPerTool = 256, learning } = options;
   const recorder = new CallRecorder(book, store.calls, logger);
   const service = new CallService(
     book,
@@ -102,17 +112,29 @@ export function openCalls({ book, store, logger, maxCallsPerTool = 256, learning
     new GrantWatch(store, logger),
     maxCallsPerTool,
     new SearchMemory({ book, store, logger, learning }),
+    channel,
   );
+  // Another node cancels a call that runs here. Its grant to do so was checked there.
+  const unlisten = channel?.listen(CANCEL, async (body) => {
+    const { callId = "", reason } = isRecord(body) ? body : {};
+    const isCancelled = book.registry.cancel(String(callId), reason === undefined ? reason : String(reason));
+    await recorder.flush();
+    return isCancelled;
+  });
   return {
     service,
     recorder,
     async close(limit) {
       await service.drain(limit);
+      unlisten?.();
       await recorder.close();
       await service.searches.close();
     },
   };
 }
+
+/** The topic on which a node is asked to cancel a call. */
+const CANCEL = "cancel";
 
 /** Makes the calls of all surfaces: gives them ids, limits them, has them recorded, and lets them be cancelled. */
 export class CallService implements CallFollower {
@@ -123,6 +145,7 @@ export class CallService implements CallFollower {
   readonly #book: CallBook;
   readonly #calls: CallStore;
   readonly #grants: GrantWatch;
+  readonly #channel: Channel | undefined;
   /**
    * How many calls of one tool may run at once. A call that waits for an answer, which may take hours, does
    * not count as running; but one caller may have no more than this many waiting calls of one tool.
@@ -141,8 +164,10 @@ export class CallService implements CallFollower {
     grants: GrantWatch,
     maxPerTool: number,
     searches: SearchMemory,
+    channel?: Channel,
   ) {
     this.searches = searches;
+    this.#channel = channel;
     this.#book = book;
     this.#calls = calls;
     this.#grants = grants;
@@ -165,7 +190,7 @@ export class CallService implements CallFollower {
     let live: LiveCall | undefined;
     this.#runs++;
     try {
-      if (request.callId !== undefined) await this.#claim(call);
+      if (request.callId !== undefined && request.begunAt === undefined) await this.#claim(call);
       live = this.#book.enter(call, request);
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
@@ -213,6 +238,22 @@ export class CallService implements CallFollower {
     return call?.grant === undefined ? undefined : call;
   }
 
+  /** The other node on which the call runs. Undefined when it has ended or runs here. */
+  async nodeOf(callId: string): Promise<string | undefined> {
+    if (this.#channel?.isShared !== true || this.#book.registry.getState(callId) !== undefined)
+      return undefined;
+    const node = await this.#calls.nodeOf(callId);
+    return node === this.#channel.node ? undefined : node;
+  }
+
+  /**
+   * Cancels a call that runs on another node, and resolves when its record is written. False when that node does not run
+   * it any more. Rejects with `NodeSilent` when the node does not answer.
+   */
+  async cancelElsewhere(node: string, callId: string, reason?: string): Promise<boolean> {
+    return (await this.#channel?.request(node, CANCEL, { callId, reason })) === true;
+  }
+
   isWaiting(callId: string): boolean {
     return this.#book.get(callId)?.endWaiting !== undefined;
   }
@@ -256,12 +297,27 @@ export class CallService implements CallFollower {
     if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
       throw unknownTool(this.#book.registry, request.name, limitOf(request));
     }
+    if (request.byModel && info !== undefined && !mayBeCalledBy("model", info.metadata))
+      throw new CallRefused("tool_not_found", onlyForCode(info.name), { toolName: info.name });
     if (this.#calls.held.isFull) throw recordsFull(this.#calls.held);
     const toolName = info?.name ?? request.name;
     const displayName = info?.displayName ?? toolName;
     const { caller } = grant;
-    const timestamp = Date.now();
-    const call = { callId, toolName, displayName, sessionID, caller, timestamp, replayOf, via, expert };
+    const now = Date.now();
+    const { begunAt: timestamp = now } = request;
+    const resumedAt = timestamp === now ? undefined : now;
+    const call = {
+      callId,
+      toolName,
+      displayName,
+      sessionID,
+      caller,
+      timestamp,
+      resumedAt,
+      replayOf,
+      via,
+      expert,
+    };
     const limit = this.#maxPerTool;
     const running = this.#running.get(toolName) ?? 0;
     const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(waitingKey(call)) ?? 0);

@@ -111,6 +111,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     )
     .option("--host <host>", "the address to listen on; default: the config's, or 127.0.0.1")
     .option("--no-watch", "do not load tool files anew when they change")
+    .option("--drain", "have the server that runs on the workspace hand over and end, and wait for it")
     .action(runs(async () => (await import("./commands/serve.ts")).serve));
 
   command("mcp", "serve the tools to the MCP client that starts this, over standard input and output")
@@ -341,6 +342,14 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
     .addHelpText("after", callHelp)
     .action(runs(async () => (await import("./commands/call.ts")).call));
+
+  command("run", "run code over the tools: TypeScript or JavaScript with tools.NAMESPACE.NAME(args)")
+    .argument("<file>", "the code; - for standard input")
+    .option("-y, --yes", "approve dangerous tools beforehand")
+    .option("--timeout <duration>", "stop it after 500ms, 30s, 2m, without the time for approvals")
+    .option("--session <id>", "the session that the calls belong to")
+    .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
+    .action(runs(async () => (await import("./commands/run.ts")).run));
 
   command("new", "write the beginnings of a tool")
     // Completion offers these words, but any word is accepted, because with --style the tool's name stands here.

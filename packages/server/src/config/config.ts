@@ -248,6 +248,7 @@ const keys = {
     maxCallsPerTool: count,
     /** How long running calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
     drainTimeout: integer(0),
+    drainDelay: integer(0),
   }),
   approvals: group({
     /** How long a question waits for an answer before it counts as denied, in milliseconds. Default 5 minutes. */
@@ -296,6 +297,14 @@ const keys = {
      * `stdio`: the inbox, and the client only if it started this program. `inbox`: the inbox alone.
      */
     approvals: oneOf("client", "stdio", "inbox"),
+  }),
+  /** Code that models write over tools (`toolrack_run`). */
+  code: group({
+    /**
+     * Whether models are offered to write code. `auto` (default): when they see the meta-tools in place of most tools, and
+     * the sandbox has level 3. `on`: always. `off`: there is no such tool.
+     */
+    mode: oneOf("auto", "on", "off"),
   }),
   /** How tools are found. */
   search: group({

@@ -66,6 +66,11 @@ export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+/** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
+export function amount(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
 /**
  * The text as every database can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
  * UTF-8; both become visible signs.
@@ -73,11 +78,6 @@ export function shellQuote(word: string): string {
 export function toStorableText(text: string): string {
   if (!text.includes("\0") && text.isWellFormed()) return text;
   return text.replaceAll("\0", "␀").toWellFormed();
-}
-
-/** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
-export function amount(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
 }
 
 /** Why a file could not be loaded, in a form for people and programs. */

@@ -8,6 +8,7 @@ import {
   isInside,
   openValues,
   realPathOf,
+  requireSharedToken,
   type Secrets,
   type ToolValues,
   Unapproved,
@@ -21,10 +22,14 @@ import {
   problemOfOwnEntry,
   type RackIdentity,
   resumeCall,
+  runToolName,
 } from "../calls/index.ts";
+import { type CodeRuns, canGoOn } from "../code/index.ts";
 import { loadEnvironment } from "../config/index.ts";
+import { type Channel, Nodes, openChannel } from "../fleet/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
+import { type Forwarder, openForwarder } from "../http/wire/index.ts";
 import {
   ConfigurationError,
   McpServers,
@@ -39,6 +44,7 @@ import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
 import { openStore, type Store, type StoredMcpServer } from "../store/index.ts";
 import { type App, openWorkspace, type Recording } from "./app.ts";
+import { isCodeOff, openCode } from "./open-code.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
@@ -51,8 +57,15 @@ export interface OpenRackOptions {
 export interface OpenedRack {
   readonly app: App;
   readonly store: Store;
+  /** What the nodes on one PostgreSQL tell each other. */
+  readonly channel: Channel;
+  readonly nodes: Nodes;
+  /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
+  readonly forwarder: Forwarder | undefined;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
+  /** The runs of code. Undefined when code mode is off. */
+  readonly code: CodeRuns | undefined;
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
@@ -79,12 +92,14 @@ export async function openRack(
   const directory = join(root, ".toolrack");
   const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
-  const interrupted = await store.calls.settleInterrupted();
+  const channel = await openChannel(store);
+  opened.defer(() => channel.close());
   const values = await openValues({ directory, store });
   const { secrets } = values;
   for (const problem of secrets.problems()) logger.warn(problem);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
+  if (store.engine !== "sqlite") await requireSharedToken(token, store.identity);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
   let rack: { readonly app: App; calls?: Calls; mcpServers?: McpServers } | undefined;
   const approvals = await ApprovalInbox.open({
@@ -109,6 +124,9 @@ export async function openRack(
   });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
+  // Runs of code go on here; all other calls that dead processes left are over.
+  const left = isCodeOff(app.config) ? [] : await store.calls.takeOver(runToolName, canGoOn);
+  const interrupted = await store.calls.settleInterrupted();
   app.skills.follow();
 
   const mcpServers = await openMcpServers({
@@ -126,23 +144,35 @@ export async function openRack(
   opened.defer(() => Promise.race([store.follower.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
 
   const { registry, config, skills, offerings } = app;
+  const starting = untilListed(mcpServers, config.mcp?.listWait);
   const { maxCallsPerTool } = config.server ?? {};
   const calls = openCalls({
     book: app.book,
     store,
     logger,
+    channel,
     maxCallsPerTool,
     learning: config.search?.learning,
   });
   rack.calls = calls;
+  const nodes = new Nodes(store, { role: "server", calls: () => registry.activeCalls().length });
+  opened.defer(() => nodes.close());
+  const forwarder = channel.isShared
+    ? await openForwarder(channel, nodes, await secrets.sharedKey())
+    : undefined;
+  opened.defer(() => forwarder?.close());
+  const code =
+    options.recording === undefined ? openCode({ app, store, approvals, calls, logger }) : undefined;
   const mcp = createMcpSurface({
     registry,
+    node: channel.isShared ? channel.node : undefined,
+    forwarder,
     service: calls.service,
     recorder: calls.recorder,
     store,
     approvals,
     racks: () => mcpServers.racks,
-    starting: untilListed(mcpServers, config.mcp?.listWait),
+    starting,
     greet: (origin, mayUse) => mcpServers.greet(origin, mayUse),
     instructionsOf: (server) => mcpServers.instructionsOf(server),
     offerings,
@@ -152,7 +182,22 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, approvals, calls, mcp, mcpServers, values, interrupted };
+  const parts = {
+    app,
+    store,
+    channel,
+    nodes,
+    forwarder,
+    approvals,
+    calls,
+    code,
+    mcp,
+    mcpServers,
+    values,
+    interrupted,
+  };
+  // The code may use tools of MCP servers that are being started.
+  void (starting() ?? Promise.resolve()).then(() => code?.resume(left));
   followOthers(parts, logger);
   return parts;
 }
@@ -189,7 +234,7 @@ function expertView(expert: Expert | undefined): ExpertView | undefined {
 }
 
 /** Follows changes of other processes on the same store, until the store's follower is closed. */
-function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logger: Logger): void {
+function followOthers({ store, approvals, code, values, mcpServers }: OpenedRack, logger: Logger): void {
   const warn = (text: string) => (error: unknown) => logger.warn(`${text}: ${reasonOf(error)}`);
   store.follower.follow("registry", {
     version: () => store.registryVersion.read(),
@@ -202,10 +247,12 @@ function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logg
     refresh: () => values.refresh().then(() => mcpServers.followSecrets()),
     failed: warn("Settings and secrets that were set meanwhile could not be read"),
   });
-  store.follower.follow("remains", {
+  store.follower.follow("nodes", {
     seconds: ORPHAN_CHECK_SECONDS,
     async refresh() {
+      const left = code === undefined ? [] : await store.calls.takeOver(runToolName, canGoOn);
       await store.calls.settleInterrupted();
+      void code?.resume(left);
       await approvals.refresh();
     },
     failed: (error) => logger.debug("What other processes did could not be taken up:", error),

@@ -41,10 +41,14 @@ export interface Serving {
   readonly interrupted: number;
   /** The keys of MCP servers that are starting, whose tools are not on the rack yet. */
   readonly startingServers: () => string[];
+  /** Resolves when somebody asks over the API for the end of this node, which is then to be closed. */
+  readonly whenDraining: Promise<void>;
   /** Accepts no more calls, waits a while for running calls, cancels the rest and closes everything. */
   close(): Promise<void>;
 }
 
+/** Milliseconds that code which waits for no person may go on after the server was told to stop. */
+const CODE_LIMIT = 2_000;
 const DAY = 24 * 60 * 60_000;
 const MINUTE = 60_000;
 const HOUR = 60 * 60_000;
@@ -59,12 +63,26 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     import("../chat/index.ts"),
     import("./open-chat.ts"),
   ]);
+  const draining = Promise.withResolvers<void>();
   // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, values, interrupted } = rack;
+    const {
+      app,
+      store,
+      channel,
+      nodes,
+      forwarder,
+      approvals,
+      calls,
+      code,
+      mcp,
+      mcpServers,
+      values,
+      interrupted,
+    } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -80,6 +98,10 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const server = await startServer({
       app,
       store,
+      channel,
+      nodes,
+      forwarder,
+      onDrain: () => draining.resolve(),
       approvals,
       calls,
       schedules,
@@ -114,6 +136,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     // hold the server up in vain.
     opened.defer(() => approvals.stop());
     opened.defer(() => mcp.close());
+    // Code that waits for a person goes on at the next start.
+    opened.defer(async () => code?.leave(CODE_LIMIT));
     // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
     // the next start.
     opened.defer(() => chat.close());
@@ -130,7 +154,11 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       interrupted,
       startingServers: () =>
         mcpServers.list().flatMap(({ key, state }) => (state === "starting" ? [key] : [])),
-      close: () => opened.disposeAsync(),
+      whenDraining: draining.promise,
+      async close() {
+        await server.drain();
+        await opened.disposeAsync();
+      },
     };
   } catch (thrown) {
     await opened.disposeAsync();
@@ -192,7 +220,7 @@ const DRAIN = 500;
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, store, approvals, calls, mcp, mcpServers } = await openRack(
+  const { app, store, approvals, calls, code, mcp, mcpServers } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined, recording: options.recording },
     opened,
@@ -209,6 +237,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   // hold it up in vain.
   opened.defer(() => approvals.stop());
   opened.defer(() => mcp.close());
+  opened.defer(async () => code?.leave(DRAIN));
   const connection = await mcp.stdio(streams, expert);
   if (onReload !== undefined) app.watch(onReload);
   const stop = () => void connection.close();

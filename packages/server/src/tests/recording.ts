@@ -186,7 +186,7 @@ function innerCallOf(
 ): InnerCall {
   const asked = { tool: toolName, arguments: writer.arguments(parameters, `${path}/arguments`) };
   if (error !== undefined) {
-    const message = writer.value(error.message, `${path}/error`) as string; // The writer turns a text into a text.
+    const message = writer.value(error.message, `${path}/error`) as string; // A text stays one.
     return { ...asked, error: { code: error.code, message } };
   }
   const { content, type, structured, blocks, attachments, metadata } = result;
@@ -197,7 +197,7 @@ function innerCallOf(
     return { ...asked, answer: writer.value(structured, `${path}/answer`) };
   const whole = { content, type, structured, blocks, attachments, metadata };
   const kept = Object.fromEntries(Object.entries(whole).filter(([, value]) => value !== undefined));
-  return { ...asked, result: writer.value(kept, `${path}/result`) as InnerCall["result"] }; // The writer changes only texts.
+  return { ...asked, result: writer.value(kept, `${path}/result`) as InnerCall["result"] }; // The shape stays.
 }
 
 /** What a test tells of the answer to its own call, and its recorded inner calls: all that a recording can answer. */

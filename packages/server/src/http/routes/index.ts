@@ -3,10 +3,12 @@ import type { HttpServices } from "../services.ts";
 import type { HttpExtension, Route } from "../wire/index.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
+import { codeRoutes } from "./code.ts";
 import { healthRoutes } from "./health.ts";
 import { Linters, lintRoute } from "./lint.ts";
 import { loopRoutes } from "./loops.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
+import { nodeRoutes } from "./nodes.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
 import { overviewRoute } from "./overview.ts";
@@ -29,6 +31,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...healthRoutes(services),
     // The OpenAPI document includes its own route, so it is made from the complete table.
     ...serverRoutes(services, () => describeApi(routes, schemas)),
+    ...nodeRoutes(services),
     ...tokenRoutes(services),
     ...secretRoutes(services),
     ...settingRoutes(services),
@@ -36,6 +39,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...searchRoutes(services),
     lintRoute(linters),
     ...callRoutes(services),
+    ...codeRoutes(services),
     ...loopRoutes(services),
     ...testRoutes(services),
     statsRoute(services),

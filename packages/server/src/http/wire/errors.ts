@@ -97,6 +97,10 @@ export const httpErrorCodes = {
     status: 400,
     when: "The model provider does not accept the request; its words are in the message.",
   },
+  not_code: {
+    status: 400,
+    when: "The call did not run code, or its code cannot be a tool; the message says why.",
+  },
   secret_invalid: { status: 400, when: "The name or the value cannot be that of a secret." },
   setting_invalid: {
     status: 400,
@@ -139,6 +143,8 @@ export const httpErrorCodes = {
   data_not_found: { status: 404, when: "No sandboxed tool or skill of this name has kept files." },
   method_not_allowed: { status: 405, when: "The path exists, but not for this method; see `Allow`." },
   request_timeout: { status: 408, when: "The request did not arrive in time." },
+  code_off: { status: 409, when: "Code mode is switched off in the config." },
+  tool_file_exists: { status: 409, when: "There is a tool file of this name already." },
   mcp_server_exists: { status: 409, when: "There is an upstream MCP server with this key already." },
   mcp_server_read_only: {
     status: 409,
@@ -148,15 +154,16 @@ export const httpErrorCodes = {
     status: 409,
     when: "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.",
   },
+  node_not_found: { status: 404, when: "No node with this id is there, or it does not answer." },
   call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
   call_unwritable: {
     status: 409,
     when: "The call cannot be written down as a test: its record is not whole, a secret cannot be left out (`details.path`), or the file of tests refuses it.",
   },
   call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
-  result_elsewhere: {
-    status: 410,
-    when: "The whole of a long result is on another node, or was deleted. The record has its beginning.",
+  result_missing: {
+    status: 500,
+    when: "A part of the record, such as the whole of a long result, is not where it was kept: somebody deleted it, or its storage was lost.",
   },
   call_running: { status: 409, when: "The call has not ended and has no result yet." },
   arguments_redacted: {

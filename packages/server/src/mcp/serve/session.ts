@@ -157,6 +157,10 @@ export class ClientRequest {
   }
 }
 
+/** Why requests are withdrawn when the client's connection has ended, over HTTP and over stdio. */
+export const connectionClosed = "the client closed the connection";
+export const inputClosed = "the client closed its side";
+
 export type ListKind = "tools" | "prompts" | "resources";
 
 /** A connected client that is told of changes. Its methods never throw. */
@@ -178,7 +182,7 @@ type OpenQuestion = Pick<PromiseWithResolvers<unknown>, "resolve" | "reject">;
  * `send` delivers messages that belong to no request.
  */
 export class ClientSession implements Peer, Listener, ClientConnection {
-  readonly id = randomUUID();
+  readonly id: string;
   readonly codec = legacyCodec;
   readonly caller: Caller;
   readonly session = this;
@@ -196,7 +200,9 @@ export class ClientSession implements Peer, Listener, ClientConnection {
   #closed: string | undefined;
   readonly #whenClosed = new Set<() => void>();
 
-  constructor(caller: Caller, send: (message: object) => void) {
+  /** `prefix`: the beginning of the session's id. */
+  constructor(caller: Caller, send: (message: object) => void, prefix = "") {
+    this.id = prefix + randomUUID();
     this.caller = caller;
     this.#send = send;
   }

@@ -1,6 +1,6 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
-import type { Blob, BlobDirectory } from "../blobs.ts";
+import type { Blob, Blobs } from "../blobs.ts";
 import { toKey, toLabel, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
 import { type CallRow, type Tables, tables } from "../schema.ts";
@@ -54,6 +54,10 @@ export interface StartedCall {
   readonly owner?: string;
   /** By what the caller made it. */
   readonly via?: string | undefined;
+  /** The name of the expert as whom the caller made the call. */
+  readonly expert?: string | undefined;
+  /** The line of the program that made the call. */
+  readonly line?: number | undefined;
   /** The first call of the chain, for a call that another one made. */
   readonly rootCallId?: string | undefined;
   readonly parameters: Record<string, unknown>;
@@ -143,7 +147,10 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   return {
     ...blankRow,
     ...beginningOf(call, call, parameters),
-    flags: call.via === undefined ? null : flagsJson(undefined, { via: call.via }),
+    flags:
+      call.via === undefined && call.line === undefined
+        ? null
+        : flagsJson(call.line === undefined ? undefined : { line: call.line }, call),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),
@@ -180,7 +187,7 @@ export function prepareFinished(
   return { record, result, instance, details, longText, more, needsBlobs };
 }
 
-export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
+export async function toRowWithBlobs(call: FinishedCall, blobs: Blobs): Promise<CallRow> {
   const { longText, more } = call;
   const moreIsLong = more !== undefined && more.length > LONGEST_INLINE;
   return toFinishedRow(
