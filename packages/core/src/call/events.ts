@@ -49,7 +49,7 @@ export type RackEvent =
       readonly status: ToolStatus;
       /** The line of the program that made the call. */
       readonly line?: number | undefined;
-      /** The title in `state`. */
+      /** The same as the title in `state`, for listeners that read no state. */
       readonly title?: string | undefined;
       /** Made when it is first read, so that it costs nothing for a listener that reads only `status`. */
       readonly state: ToolState;

@@ -174,8 +174,9 @@ export class TurnRecovery {
   async #untilEnded(part: ToolPart, signal: AbortSignal): Promise<void> {
     for (;;) {
       const call = await this.#services.store.calls.get(part.callId);
+      const isRunning = call?.outcome === "running";
       if (isEnded(call)) part.state = stateOf({ record: call, result: call.result });
-      else if (call?.outcome !== "running") part.state = failed(part, notices.outcomeUnknown);
+      else if (!isRunning) part.state = failed(part, notices.outcomeUnknown);
       if (isSettled(part)) return;
       await wait(POLL_INTERVAL, undefined, { signal });
     }

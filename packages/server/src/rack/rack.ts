@@ -8,6 +8,7 @@ import {
   isInside,
   openValues,
   realPathOf,
+  requireSharedToken,
   type Secrets,
   type ToolValues,
   Unapproved,
@@ -25,8 +26,10 @@ import {
 } from "../calls/index.ts";
 import { type CodeRuns, canGoOn } from "../code/index.ts";
 import { loadEnvironment } from "../config/index.ts";
+import { type Channel, Nodes, openChannel } from "../fleet/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
+import { type Forwarder, openForwarder } from "../http/wire/index.ts";
 import {
   ConfigurationError,
   McpServers,
@@ -54,6 +57,11 @@ export interface OpenRackOptions {
 export interface OpenedRack {
   readonly app: App;
   readonly store: Store;
+  /** What the nodes on one PostgreSQL tell each other. */
+  readonly channel: Channel;
+  readonly nodes: Nodes;
+  /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
+  readonly forwarder: Forwarder | undefined;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
   /** The runs of code. Undefined when code mode is off. */
@@ -84,11 +92,14 @@ export async function openRack(
   const directory = join(root, ".toolrack");
   const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
+  const channel = await openChannel(store);
+  opened.defer(() => channel.close());
   const values = await openValues({ directory, store });
   const { secrets } = values;
   for (const problem of secrets.problems()) logger.warn(problem);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
+  if (store.engine !== "sqlite") await requireSharedToken(token, store.identity);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
   let rack: { readonly app: App; calls?: Calls; mcpServers?: McpServers } | undefined;
   const approvals = await ApprovalInbox.open({
@@ -139,14 +150,23 @@ export async function openRack(
     book: app.book,
     store,
     logger,
+    channel,
     maxCallsPerTool,
     learning: config.search?.learning,
   });
   rack.calls = calls;
   const code =
     options.recording === undefined ? openCode({ app, store, approvals, calls, logger }) : undefined;
+  const nodes = new Nodes(store, { role: "server", calls: () => registry.activeCalls().length });
+  opened.defer(() => nodes.close());
+  const forwarder = channel.isShared
+    ? await openForwarder(channel, nodes, await secrets.sharedKey())
+    : undefined;
+  opened.defer(() => forwarder?.close());
   const mcp = createMcpSurface({
     registry,
+    node: channel.isShared ? channel.node : undefined,
+    forwarder,
     service: calls.service,
     recorder: calls.recorder,
     store,
@@ -162,7 +182,20 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, approvals, calls, code, mcp, mcpServers, values, interrupted };
+  const parts = {
+    app,
+    store,
+    channel,
+    nodes,
+    forwarder,
+    approvals,
+    calls,
+    code,
+    mcp,
+    mcpServers,
+    values,
+    interrupted,
+  };
   // The code may use tools of MCP servers that are being started.
   void (starting() ?? Promise.resolve()).then(() => code?.resume(left));
   followOthers(parts, logger);
@@ -214,7 +247,7 @@ function followOthers({ store, approvals, code, values, mcpServers }: OpenedRack
     refresh: () => values.refresh().then(() => mcpServers.followSecrets()),
     failed: warn("Settings and secrets that were set meanwhile could not be read"),
   });
-  store.follower.follow("remains", {
+  store.follower.follow("nodes", {
     seconds: ORPHAN_CHECK_SECONDS,
     async refresh() {
       const left = code === undefined ? [] : await store.calls.takeOver(runToolName, canGoOn);
