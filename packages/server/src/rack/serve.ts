@@ -69,20 +69,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const {
-      app,
-      store,
-      channel,
-      nodes,
-      forwarder,
-      approvals,
-      calls,
-      code,
-      mcp,
-      mcpServers,
-      values,
-      interrupted,
-    } = rack;
+    const { app, store, channel, nodes, forwarder, approvals, calls, code, mcp, mcpServers, values } = rack;
+    const { interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
