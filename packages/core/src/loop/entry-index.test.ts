@@ -7,9 +7,9 @@ import { emptyLoopState, memoryOf, recordInto } from "./loop-state.ts";
 import { textKeys } from "./result-keys.ts";
 
 const call = fc.record({
-  tool: fc.constantFrom("get_weather", "save", "run"),
-  args: fc.record({ city: fc.constantFrom("Riga", "Oslo", "Bonn", "Rome", "Kyiv"), days: fc.nat(2) }),
-  result: fc.constantFrom("fine", "Error: no such city", "a".repeat(300), "b".repeat(300), "saved 3 files"),
+  tool: fc.constantFrom("get_weather", "save"),
+  args: fc.record({ city: fc.constantFrom("Riga", "Oslo", "Bonn", "Rome") }),
+  result: fc.constantFrom("fine", "cold", "Error: no such city", "saved 3 files", "a".repeat(300)),
   isError: fc.boolean(),
   isNamed: fc.nat(9).map((named) => named === 0),
   round: fc.constantFrom(undefined, "one", "two"),
@@ -17,7 +17,7 @@ const call = fc.record({
 
 it("changes nothing in what loop detection says and keeps", () => {
   fc.assert(
-    fc.property(fc.array(call, { maxLength: 80 }), (calls) => {
+    fc.property(fc.array(call, { minLength: 20, maxLength: 60 }), (calls) => {
       const plain = memoryOf(emptyLoopState());
       const indexed = { ...memoryOf(emptyLoopState()), index: new EntryIndex([]) };
       for (const [at, { tool, args, result, isError, isNamed, round }] of calls.entries()) {
