@@ -155,14 +155,14 @@ export async function openRack(
     learning: config.search?.learning,
   });
   rack.calls = calls;
-  const code =
-    options.recording === undefined ? openCode({ app, store, approvals, calls, logger }) : undefined;
   const nodes = new Nodes(store, { role: "server", calls: () => registry.activeCalls().length });
   opened.defer(() => nodes.close());
   const forwarder = channel.isShared
     ? await openForwarder(channel, nodes, await secrets.sharedKey())
     : undefined;
   opened.defer(() => forwarder?.close());
+  const code =
+    options.recording === undefined ? openCode({ app, store, approvals, calls, logger }) : undefined;
   const mcp = createMcpSurface({
     registry,
     node: channel.isShared ? channel.node : undefined,
