@@ -10,8 +10,8 @@ import {
 } from "../calls/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { Store, StoredCall } from "../store/index.ts";
-import { type PastCall, pastCalls } from "./replay.ts";
-import { CodeRun, type RunOutcome, type RunParts, type RunRecords } from "./run.ts";
+import { type PastCall, pastCalls, type RunRecords } from "./replay.ts";
+import { CodeRun, type RunOutcome, type RunParts } from "./run.ts";
 
 /** What runs need in order to go on in another process. */
 export interface DurableParts {

@@ -1,4 +1,4 @@
-import { CodeDivergedError, type ToolError } from "@toolrack/core";
+import { CodeDivergedError, type ToolError, type ToolInfo, type ToolResult } from "@toolrack/core";
 import { RESUMED } from "../calls/index.ts";
 import type { StoredCall } from "../store/index.ts";
 
@@ -34,6 +34,21 @@ export function pastCalls(records: readonly StoredCall[]): Map<string, PastCall>
     past.set(record.callId, { kind, callId, toolName, line: flags?.line, endedAt });
   }
   return past;
+}
+
+/** The records of a run's calls. */
+export interface RunRecords {
+  /** The whole result of an ended call. Rejects when it cannot be read. */
+  read(callId: string): Promise<ToolResult>;
+  /**
+   * Writes that the run is about to make a call. Resolves when that outlives the process, so that the call is never taken
+   * for one that was not made.
+   */
+  announce(call: { readonly callId: string; readonly tool: ToolInfo; readonly line: number }): Promise<void>;
+  /** Closes the questions of calls that wait for a person and will not be made. */
+  giveUp(callIds: readonly string[]): Promise<void>;
+  /** Lets a call that waited for a person in a process that is gone go on with its question. */
+  continueQuestion(callId: string): void;
 }
 
 interface HeldCall {

@@ -2,22 +2,19 @@ import { createHash } from "node:crypto";
 import {
   type FilePart,
   isToolError,
-  OutcomeUnknownError,
-  PermissionDeniedError,
   type ToolContext,
-  ToolError,
   ToolExecutionError,
   type ToolInfo,
-  ToolNotFoundError,
   type ToolResult,
 } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
 import { RESUMED } from "../calls/index.ts";
-import { asRecord, isRecord, reasonOf } from "../helpers/index.ts";
+import { asRecord, isRecord } from "../helpers/index.ts";
 import type { Sandbox, WorkerSpec } from "../sandbox/index.ts";
 import { isForCode } from "./catalogue.ts";
 import { describeTool, findTools } from "./look-up.ts";
-import { type PastCall, Replay } from "./replay.ts";
+import { type PastCall, Replay, type RunRecords } from "./replay.ts";
+import { notForCode, ofResponse, outcomeUnknown, toThrown, unknownPath } from "./run-errors.ts";
 import type { PreparedCode } from "./source.ts";
 import type { ToolPaths } from "./tool-paths.ts";
 import { workerModule } from "./worker-program.ts";
@@ -45,21 +42,6 @@ export interface RunParts {
   /** Undefined where calls are not stored: then the code cannot be run again. */
   readonly records: RunRecords | undefined;
   readonly suspendAfter?: number | undefined;
-}
-
-/** The records of a run's calls. */
-export interface RunRecords {
-  /** The whole result of an ended call. Rejects when it cannot be read. */
-  read(callId: string): Promise<ToolResult>;
-  /**
-   * Writes that the run is about to make a call. Resolves when that outlives the process, so that the call is never taken
-   * for one that was not made.
-   */
-  announce(call: { readonly callId: string; readonly tool: ToolInfo; readonly line: number }): Promise<void>;
-  /** Closes the questions of calls that wait for a person and will not be made. */
-  giveUp(callIds: readonly string[]): Promise<void>;
-  /** Lets a call that waited for a person in a process that is gone go on with its question. */
-  continueQuestion(callId: string): void;
 }
 
 /** What a run gave: a JSON value, the files that its value names, and what the code printed. */
@@ -403,53 +385,6 @@ function childId(runId: string, key: string, occurrence: number): string {
 /** Whether a call of the tool that may have done its work already can be made once more. */
 function isRepeatable({ metadata }: ToolInfo): boolean {
   return metadata.readOnly === true || metadata.idempotent === true;
-}
-
-function outcomeUnknown(toolName: string, line: number): ToolError {
-  return new OutcomeUnknownError(
-    `The server ended while "${toolName}" ran for line ${line}, so that it is not known what it did. It was not called again. Look before calling it again.`,
-    { toolName },
-  );
-}
-
-export function unknownPath(
-  parts: readonly string[],
-  paths: ToolPaths,
-  isSeen: (toolName: string) => boolean,
-): ToolNotFoundError {
-  const suggestions = paths.nearest(parts, isSeen);
-  const near =
-    suggestions.length === 0
-      ? "search(words) finds those that there are."
-      : `Did you mean ${suggestions.join(" or ")}?`;
-  const path = `tools.${parts.join(".")}`.slice(0, 200);
-  return new ToolNotFoundError(`There is no tool ${path}. ${near}`, {
-    toolName: path,
-    data: { suggestions },
-  });
-}
-
-export function notForCode(toolName: string): PermissionDeniedError {
-  return new PermissionDeniedError(
-    `"${toolName}" cannot be called by code, because its author or the rack wants it called directly. It did not run. Call it as a tool.`,
-    { toolName },
-  );
-}
-
-/** The error of a call that has ended, from its record. */
-function ofResponse({ code, message, recoverable, details }: NonNullable<ToolResult["error"]>): ToolError {
-  return new ToolError(code, message, { recoverable, toolName: details?.toolName ?? "" });
-}
-
-/** What the worker is told of an error: no more than code needs. */
-function toThrown(thrown: unknown): Error {
-  const isTool = isToolError(thrown);
-  const error = new Error(reasonOf(thrown));
-  return Object.assign(error, {
-    name: "ToolError",
-    code: isTool ? thrown.code : "execution_failed",
-    data: { recoverable: isTool && thrown.recoverable, tool: isTool ? thrown.toolName : "" },
-  });
 }
 
 /** Objects and lists that a tool returned as text. Any other text stays as it is: `12` may be a name. */
