@@ -28,6 +28,11 @@ export const contestants = {
   // So does the suite of HTTP with these.
   "node-http": { title: "plain node:http", load: async (): Promise<Contestant> => ({}) },
   "ours-http": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of nodes with this one and the one before.
+  "ours-postgres": {
+    title: "ours (toolrack serve) on PostgreSQL",
+    load: async (): Promise<Contestant> => ({}),
+  },
   // And the suite of MCP with these.
   "node-mcp": { title: "plain node:http, or lines", load: async (): Promise<Contestant> => ({}) },
   "ours-mcp": { title: "ours (toolrack serve, mcp)", load: async (): Promise<Contestant> => ({}) },

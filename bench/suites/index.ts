@@ -7,6 +7,7 @@ import { gateway } from "./gateway.ts";
 import { growth } from "./growth.ts";
 import { http } from "./http.ts";
 import { mcp } from "./mcp.ts";
+import { nodes } from "./nodes.ts";
 import { record } from "./record.ts";
 import { registry } from "./registry.ts";
 import { rest } from "./rest.ts";
@@ -21,6 +22,7 @@ export const suites = {
   files,
   record,
   http,
+  nodes,
   mcp,
   gateway,
   growth,
