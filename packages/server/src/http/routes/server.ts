@@ -132,9 +132,13 @@ function renderMetrics(
 }
 
 /** The files that sandboxed tools and skills have kept. */
+export function dataFolders({ directory }: HttpServices["workspace"]): DataFolders {
+  return new DataFolders(join(directory, ".toolrack", "data"));
+}
+
 export function dataRoutes({ workspace }: HttpServices): Route[] {
   const route = routesFor("data", "admin");
-  const folders = new DataFolders(join(workspace.directory, ".toolrack", "data"));
+  const folders = dataFolders(workspace);
   return [
     route("GET /api/data", "listData", "How much each sandboxed tool and skill has kept in its data folder", {
       answer: ["Those with files, by name.", s.items(s.ref("DataFolder"))],

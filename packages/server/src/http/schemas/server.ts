@@ -48,6 +48,10 @@ const fileReport = s.object({
     "line?": s.count(),
     reason: s.text(),
     remedy: s.text(),
+    "code?": s.choice(
+      ["syntax", "not_installed", "threw", "no_tool"],
+      "The kind of mistake, if it is a common one.",
+    ),
     "frame?": s.text("The lines around the trouble, which is marked."),
   }),
 });
