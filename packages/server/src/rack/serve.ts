@@ -46,6 +46,7 @@ export interface Serving {
 }
 
 const DAY = 24 * 60 * 60_000;
+const SECOND = 1_000;
 const MINUTE = 60_000;
 const HOUR = 60 * 60_000;
 
@@ -145,7 +146,7 @@ function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
 }
 
 /**
- * Deletes records beyond the retention: now and every hour, and every minute when they take too many bytes. Returns a
+ * Deletes records beyond the retention: in a moment and every hour, and every minute when they take too many bytes. Returns a
  * function that stops it.
  */
 function keepRetention(store: Store, config: Config, logger: Logger): () => Promise<void> {
@@ -161,8 +162,9 @@ function keepRetention(store: Store, config: Config, logger: Logger): () => Prom
       });
   };
   const prune = () => run(() => store.prune({ maxAge: days * DAY, maxBytes, signal }));
-  prune();
   const timers = [
+    // The server is ready first, however many records have expired while none ran.
+    setTimeout(prune, SECOND),
     setInterval(prune, HOUR),
     setInterval(() => run(() => store.trim(maxBytes, signal)), MINUTE),
   ];
