@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -222,15 +223,18 @@ export class Rack {
     return { cpu: ((this.cpu() - before) * 1_000) / times, longest: waits.at(-1) ?? 0, size };
   }
 
-  /** How long small requests waited for their answers meanwhile, in milliseconds, the shortest first. */
+  /**
+   * How long small requests waited for their answers meanwhile, in milliseconds, the shortest first; without the time for
+   * which other programs kept the server or this process from running.
+   */
   async waitsDuring(work: () => Promise<unknown>): Promise<number[]> {
     const waits: number[] = [];
     let isOver = false;
     const watching = (async () => {
       while (!isOver) {
-        const asked = performance.now();
+        const asked = performance.now() - this.#heldUp();
         await (await fetch(`${this.server.url}/healthz`)).text();
-        waits.push(performance.now() - asked);
+        waits.push(Math.max(0, performance.now() - this.#heldUp() - asked));
         await sleep(2);
       }
     })();
@@ -238,6 +242,14 @@ export class Rack {
     isOver = true;
     await watching;
     return waits.sort((one, other) => one - other);
+  }
+
+  /** Milliseconds for which the main threads of the server and of this process were ready to run and did not. */
+  #heldUp(): number {
+    const delays = [this.pid, process.pid].map((pid) =>
+      Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]),
+    );
+    return delays.reduce((sum, one) => sum + one, 0) / 1e6;
   }
 }
 

@@ -47,6 +47,7 @@ export const growth: Suite<GrowthSample> = {
           unit,
           formatNumber(values[0] ?? Number.NaN),
           ...values.slice(1).map((value) => formatRatio(value / values[0]!)),
+          curveOf(values),
           formatNumber(last.value),
           goal === undefined ? "" : `≤ ${formatNumber(goal)}${last.value > goal ? " missed" : ""}`,
           verdict,
@@ -58,6 +59,7 @@ export const growth: Suite<GrowthSample> = {
         "unit",
         `at ${first}`,
         ...larger.map((size) => `at ${size}`),
+        "curve",
         "then",
         "goal",
         "verdict",
@@ -68,6 +70,15 @@ export const growth: Suite<GrowthSample> = {
     return { tables: [...tables, steep], goals };
   },
 };
+
+const bars = [..."▁▂▃▄▅▆▇█"];
+
+/** A bar for each size: the lowest for the smallest value, one higher for each doubling. */
+function curveOf(values: readonly number[]): string {
+  const least = Math.max(Math.min(...values), Number.MIN_VALUE);
+  const heights = values.map((value) => Math.round(Math.log2(Math.max(value, least) / least)));
+  return heights.map((height) => bars[Math.min(height, bars.length - 1)] ?? "?").join("");
+}
 
 function medians(samples: readonly GrowthSample[]): GrowthSample {
   return (samples[0] ?? []).map((figure, at) => ({

@@ -50,6 +50,7 @@ export interface Serving {
 /** Milliseconds that code which waits for no person may go on after the server was told to stop. */
 const CODE_LIMIT = 2_000;
 const DAY = 24 * 60 * 60_000;
+const SECOND = 1_000;
 const MINUTE = 60_000;
 const HOUR = 60 * 60_000;
 
@@ -161,7 +162,7 @@ function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
 }
 
 /**
- * Deletes records beyond the retention: now and every hour, and every minute when they take too many bytes. Returns a
+ * Deletes records beyond the retention: in a moment and every hour, and every minute when they take too many bytes. Returns a
  * function that stops it.
  */
 function keepRetention(store: Store, config: Config, logger: Logger): () => Promise<void> {
@@ -177,8 +178,9 @@ function keepRetention(store: Store, config: Config, logger: Logger): () => Prom
       });
   };
   const prune = () => run(() => store.prune({ maxAge: days * DAY, maxBytes, signal }));
-  prune();
   const timers = [
+    // The server is ready first, however many records have expired while none ran.
+    setTimeout(prune, SECOND),
     setInterval(prune, HOUR),
     setInterval(() => run(() => store.trim(maxBytes, signal)), MINUTE),
   ];

@@ -102,6 +102,19 @@ export function isDuplicateKey(error: unknown): boolean {
   return errcode === 1555 || errcode === 2067 || code === "23505" || code === "ER_DUP_ENTRY";
 }
 
+/** Runs `otherwise` when `insert` fails because another process has inserted the same row in between. */
+export async function unlessTaken<Result>(
+  insert: () => Promise<Result>,
+  otherwise: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await insert();
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error;
+    return otherwise();
+  }
+}
+
 /** SQLite only: the row breaks a constraint of the table, or its key is taken. */
 export function isConstraintError(error: unknown): boolean {
   return (Number(fieldsOf(error).errcode) & 0xff) === 19;

@@ -1,4 +1,4 @@
-import { isDuplicateKey } from "./database-errors.ts";
+import { unlessTaken } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
 import { deleteRows, findRow, findRows, flag, key, looseJson, rowMap, updateRows } from "./row-mapping.ts";
 import type { StoreDatabase } from "./schema.ts";
@@ -208,17 +208,12 @@ export class McpServerRepository {
   }
 
   /** Edits in one transaction, which raises the version unless `isForOthers` returns false. */
-  async #write<Result>(
+  #write<Result>(
     edit: (db: StoreDatabase) => Promise<Result>,
     isForOthers?: (result: Result) => boolean,
   ): Promise<Result> {
-    try {
-      return await this.#version.change(edit, isForOthers);
-    } catch (error) {
-      // Another process made the row in between.
-      if (!isDuplicateKey(error)) throw error;
-      return this.#version.change(edit, isForOthers);
-    }
+    const write = () => this.#version.change(edit, isForOthers);
+    return unlessTaken(write, write);
   }
 }
 

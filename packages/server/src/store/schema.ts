@@ -191,7 +191,7 @@ export const indexes: Readonly<
   calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
   loop_releases_by_session: { on: "loop_releases (session_id, released_at)" },
   call_counts_key: { on: "call_counts (span, starts_at, tool_name, bucket, part)", unique: true },
-  tool_days_key: { on: "tool_days (starts_at, tool_name, part)", unique: true },
+  tool_days_key: { on: "tool_days (tool_name, starts_at, part)", unique: true },
   tool_days_by_calls: { on: "tool_days (starts_at, calls, tool_name)" },
   approvals_by_state: { on: "approvals (state, created_at, id)" },
   approvals_by_call: { on: "approvals (call_id)" },

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { isDuplicateKey } from "./database-errors.ts";
+import { unlessTaken } from "./database-errors.ts";
 import { toKey, toStorableText } from "./keys.ts";
-import { changesRows, deleteRows, findRow } from "./row-mapping.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import { changesRows, deleteRows, findRow, rowMap } from "./row-mapping.ts";
+import type { StoreDatabase } from "./schema.ts";
 
 /** A search that was followed by a call of a tool that it had found. Nothing is kept of the call's arguments. */
 export interface LearnedSearch {
@@ -27,6 +27,8 @@ export interface LearningState {
   readonly version: number;
 }
 
+const searches = rowMap<LearnedSearch>()("searches");
+
 /** How many searches are kept; those that were not used for the longest time go first. */
 const MOST_SEARCHES = 10_000;
 /** After so many new searches, one process deletes what is too much. */
@@ -50,24 +52,17 @@ export class SearchRepository {
       .update(JSON.stringify([words.toLowerCase(), toolName, owner]))
       .digest("hex");
     const now = Date.now();
+    const fresh = { id, query: words, toolName, owner, uses: 1, createdAt: now, usedAt: now };
     if (!(await this.#count(id, now))) {
-      const row = { id, query: words, tool_name: toKey(toolName), owner: toKey(owner) };
-      try {
-        await this.#db
-          .insertInto("searches")
-          .values({ ...row, uses: 1, created_at: now, used_at: now })
-          .execute();
-      } catch (error) {
-        // Another process has inserted the row in between.
-        if (!isDuplicateKey(error)) throw error;
-        await this.#count(id, now);
-      }
+      const insert = this.#db.insertInto("searches").values(searches.toRow(fresh));
+      await unlessTaken<unknown>(
+        () => insert.execute(),
+        () => this.#count(id, now),
+      );
       if (++this.#added % TRIM_AFTER === 0) await this.trim();
     }
     const row = await findRow(this.#db, "searches", { id });
-    return row === undefined
-      ? { id, query: words, toolName, owner, uses: 1, createdAt: now, usedAt: now }
-      : toSearch(row);
+    return row === undefined ? fresh : searches.toRecord(row);
   }
 
   /** The last used first. `owner`: of this one only. `since`: those that were used then or later. */
@@ -76,7 +71,7 @@ export class SearchRepository {
     if (only.owner !== undefined) rows = rows.where("owner", "=", toKey(only.owner));
     if (only.since !== undefined) rows = rows.where("used_at", ">=", only.since);
     const found = await rows.orderBy("used_at", "desc").orderBy("id").limit(MOST_SEARCHES).execute();
-    return found.map(toSearch);
+    return found.map(searches.toRecord);
   }
 
   /** Forgets the searches that meet all conditions. Returns how many there were. */
@@ -133,29 +128,9 @@ export class SearchRepository {
           .where("id", "=", STATE),
       );
     if (await raise()) return;
-    try {
-      await this.#db
-        .insertInto("search_learning")
-        .values({ id: STATE, is_on: 1, version: 1, ...changes })
-        .execute();
-    } catch (error) {
-      if (!isDuplicateKey(error)) throw error;
-      await raise();
-    }
+    const first = { id: STATE, is_on: 1, version: 1, ...changes };
+    await unlessTaken<unknown>(() => this.#db.insertInto("search_learning").values(first).execute(), raise);
   }
 }
 
 export type SearchStore = Pick<SearchRepository, keyof SearchRepository>;
-
-function toSearch(row: Tables["searches"]): LearnedSearch {
-  const { id, query, tool_name: toolName, owner, uses, created_at: createdAt, used_at: usedAt } = row;
-  return {
-    id,
-    query,
-    toolName,
-    owner,
-    uses: Number(uses),
-    createdAt: Number(createdAt),
-    usedAt: Number(usedAt),
-  };
-}

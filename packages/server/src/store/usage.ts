@@ -1,5 +1,5 @@
 import { type Expression, sql } from "kysely";
-import { isDuplicateKey } from "./database-errors.ts";
+import { unlessTaken } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
 import { changesRows } from "./row-mapping.ts";
 import type { StoreDatabase, Tables } from "./schema.ts";
@@ -141,14 +141,9 @@ export class UsageRepository {
   }
 
   async #write(row: UsageRow): Promise<void> {
-    if (await this.#increase(row)) return;
-    try {
-      await this.#db.insertInto("chat_usage").values(row).execute();
-    } catch (error) {
-      // Another process has inserted the row in between.
-      if (!isDuplicateKey(error)) throw error;
-      await this.#increase(row);
-    }
+    const increase = () => this.#increase(row);
+    if (await increase()) return;
+    await unlessTaken<unknown>(() => this.#db.insertInto("chat_usage").values(row).execute(), increase);
   }
 
   async #increase(row: UsageRow): Promise<boolean> {

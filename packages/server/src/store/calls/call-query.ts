@@ -1,4 +1,4 @@
-import { type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool, sql } from "kysely";
+import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
 import { toKey, toStorableText } from "../keys.ts";
 import { contains, matchesGlob } from "../row-mapping.ts";
 import { type Engine, type Tables, wasCancelled, wasInLoop } from "../schema.ts";
@@ -135,25 +135,20 @@ function isBelow(callId: string): Expression<SqlBool> {
   )`;
 }
 
-/** Whether a call is the given one or one of its descendants: walks down from it. */
-function isInChain(callId: string, engine: Engine): Expression<SqlBool> {
-  const chain = chainFrom(callId, engine);
-  // As an array, the chain is found first, and its expected cost does not hide that of the rest of the query.
-  return engine === "postgres" ? sql`call_id = any(array(${chain}))` : sql`call_id in (${chain})`;
-}
-
 /**
- * Selects the ids of a call and of its descendants. The row of the call itself may not be written yet. `union` drops
- * repeated rows, so damaged records cannot cause an endless loop.
+ * Whether a call is the given one or one of its descendants: walks down from it. Its own row may not be written yet.
+ * `union` drops repeated rows, so damaged records cannot cause an endless loop.
  */
-export function chainFrom(callId: string, engine: Engine): RawBuilder<{ call_id: string }> {
-  return sql`with recursive chain AS (
+function isInChain(callId: string, engine: Engine): Expression<SqlBool> {
+  const chain = sql`with recursive chain AS (
       select call_id from calls where call_id = ${callId}
       union
       select call_id from calls where parent_call_id = ${callId}
       union
       select made.call_id from chain ${sql.raw(madeBy[engine])}
     ) select call_id from chain`;
+  // As an array, the chain is found first, and its expected cost does not hide that of the rest of the query.
+  return engine === "postgres" ? sql`call_id = any(array(${chain}))` : sql`call_id in (${chain})`;
 }
 
 /**

@@ -136,10 +136,9 @@ async function deleteCounts(
   const first = rows[0]?.first ?? limit;
   if (first >= limit) return false;
   const slice = sql`from ${slices} and starts_at = ${first}`;
-  const { rows: names } = await sql<{ tool_name: string }>`
-    select tool_name ${slice} order by tool_name limit 1 offset ${sql.lit(COUNTS_AT_ONCE)}`.execute(db);
-  const upto = names.map(({ tool_name }) => sql`and tool_name <= ${tool_name}`);
-  await sql`delete ${slice} ${sql.join(upto)}`.execute(db);
+  const some = sql<{ name: string }>`select tool_name as name ${slice} limit ${sql.lit(COUNTS_AT_ONCE)}`;
+  const names = new Set((await some.execute(db)).rows.map(({ name }) => name));
+  await sql`delete ${slice} and tool_name in (${sql.join([...names])})`.execute(db);
   return true;
 }
 

@@ -105,12 +105,19 @@ async function listTools(
   const pieces = piecesOf(query, toolSpans);
   const leading = await database.scan(leadingTools(database, pieces, tool), signal);
   const names = leading.map(({ tool_name }) => tool_name);
-  if (names.length === 0) return [];
-  const counted = await database.scan(callsByTool(database, pieces, names).limit(most), signal);
-  const first = counted.slice(0, MOST_MEASURED).map(({ key }) => String(key));
-  const measured = await database.scan(totalsBy(database, pieces, sql<string>`tool_name`, first), signal);
-  const times = new Map(measured.map((row) => [row.key, toTotals(row)]));
-  return counted.map((row) => ({ toolName: String(row.key), ...toTotals(row), ...times.get(row.key) }));
+  // The histograms have the calls too, so that few tools are read once.
+  const counted =
+    names.length <= MOST_MEASURED
+      ? undefined
+      : await database.scan(callsByTool(database, pieces, names), signal);
+  const first = counted?.slice(0, Math.min(most, MOST_MEASURED)).map(({ key }) => String(key)) ?? names;
+  if (first.length === 0) return [];
+  const byTool = totalsBy(database, pieces, sql<string>`tool_name`, first);
+  const measured = await database.scan(byTool.orderBy("calls", "desc").orderBy("key"), signal);
+  const rest = counted?.slice(MOST_MEASURED) ?? [];
+  return [...measured, ...rest]
+    .slice(0, most)
+    .map((row) => ({ toolName: String(row.key), ...toTotals(row) }));
 }
 
 /** Begins the time at the first day that is counted, so that it has no more days than that. */
@@ -242,8 +249,8 @@ function callsByTool({ db }: OpenedDatabase, pieces: readonly Piece[], names: re
   const counts = pieces.map((piece) => {
     const isDay = piece.span === "day";
     const table = isDay ? sql`tool_days where` : sql`call_counts where span = ${piece.span} and`;
-    // Of minutes, the index finds those of all tools sooner than each minute of each tool.
-    const time = piece.span === "minute" ? timeOf(piece) : timesOf(piece);
+    // Of minutes, the index finds those of all tools sooner than each minute of each tool; days are in its order by tool.
+    const time = piece.span === "hour" ? timesOf(piece) : timeOf(piece);
     return sql`select tool_name, calls, errors, cancelled from ${table} ${time} and ${isWanted}`;
   });
   return db

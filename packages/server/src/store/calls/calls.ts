@@ -5,7 +5,6 @@ import {
   expressionBuilder,
   type SelectQueryBuilder,
   type SqlBool,
-  sql,
 } from "kysely";
 import { AGREED_ELSEWHERE } from "../approvals.ts";
 import type { Blobs } from "../blobs.ts";
@@ -17,7 +16,7 @@ import { findRow, type Page, pageLimit, readPage, updateRows } from "../row-mapp
 import type { Tables } from "../schema.ts";
 import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import type { CallJournals } from "./call-journal.ts";
-import { type CallQuery, chainFrom, filterCalls, isNotCompleted } from "./call-query.ts";
+import { type CallQuery, filterCalls, isNotCompleted } from "./call-query.ts";
 import {
   type EndingDetails,
   type FinishedCall,
@@ -217,14 +216,27 @@ export class CallRepository {
    */
   async #chainOf(callId: string): Promise<string | undefined> {
     const { db, engine } = this.#database;
-    const named = db.selectFrom("calls").select("root_call_id").where("root_call_id", "is not", null);
-    const find = async (column: "root_call_id" | "parent_call_id") =>
-      (await named.where(column, "=", callId).limit(1).executeTakeFirst())?.root_call_id ?? undefined;
-    const own = await find("root_call_id");
+    const find = async (column: "root_call_id" | "parent_call_id", ids: readonly string[], most: number) =>
+      ids.length === 0
+        ? []
+        : await db
+            .selectFrom("calls")
+            .select(["call_id", "root_call_id"])
+            .where(column, "in", ids)
+            .where(column, "is not", null)
+            .limit(most)
+            .execute();
+    if ((await find("root_call_id", [callId], 1)).length > 0) return callId;
     // MySQL cannot climb within a chain, and walks down however many there are.
-    if (own !== undefined || engine === "mysql") return own;
-    const { rows } = await sql`${chainFrom(callId, engine)} limit ${sql.lit(MOST_WALKED)}`.execute(db);
-    return rows.length < MOST_WALKED ? undefined : find("parent_call_id");
+    if (engine === "mysql") return undefined;
+    let made = await find("parent_call_id", [callId], MOST_WALKED);
+    const root = made[0]?.root_call_id ?? undefined;
+    for (let walked = made.length; made.length > 0; walked += made.length) {
+      if (walked >= MOST_WALKED) return root;
+      const ids = made.map(({ call_id }) => call_id);
+      made = await find("parent_call_id", ids, MOST_WALKED);
+    }
+    return undefined;
   }
 
   /** Reads up to `most` of the wanted calls, the newest first, slice by slice. */
