@@ -178,12 +178,13 @@ function toEntry(
   const declaredError = predicted?.isError ?? record.isError === true;
   const reads =
     record.readOnly === true || (executed && !declaredError && isReadByInference(record, args, found));
-  const isError = declaredError || (executed && !reads && record.saysError === true);
+  const isError = declaredError || (executed && !reads && record.saysError === true && !seemsToWait(tool));
   const inferred =
     isError && !declaredError ? "error" : reads && record.readOnly !== true ? "readOnly" : undefined;
 
   const last = entries[entries.length - 1];
   const poll = record.poll === true;
+  const isShort = predicted?.isShort ?? (record.isShort === true && !isError);
   const isSeries =
     !reads &&
     !isError &&
@@ -195,8 +196,8 @@ function toEntry(
   const tokens = args !== undefined && (isSeries || (isError && executed)) ? argumentTokens(args) : undefined;
   const isKnown =
     !found.isNew ||
-    found.isAnswered ||
-    (executed && answers.length > 0 && answers.includes(answerMark(tool, exactKey)));
+    (found.isAnswered && !isShort) ||
+    (executed && !isShort && answers.length > 0 && answers.includes(answerMark(tool, exactKey)));
 
   return {
     callId: record.callId,
@@ -222,7 +223,10 @@ function toEntry(
     isKnown,
     isStable: executed && !found.isFirst && !isError && (record.resultLength ?? 0) >= stableResultLength,
     changedWorld: found.isFirst && executed && !isError && !reads,
-    waiting: poll || last?.poll === true || (!isError && isWait(found.like, tool, busyBefore)),
+    waiting: poll || last?.poll === true || (!isError && isWait(found.like, tool, args, busyBefore)),
+    isShort,
+    isComplaint: isError || record.saysError === true,
+    isNext: isNextOf(last, tool, argsKey, exactKey),
     similar: isSeries && isNearIdentical(tokens, last?.tokens),
     tokens,
   };
@@ -239,9 +243,23 @@ function isReadByInference(
 }
 
 /** Whether enough time was spent inside tools since the call before. */
-function isWait(like: LoopEntry | undefined, tool: string, busy: number): boolean {
+function isWait(like: LoopEntry | undefined, tool: string, args: unknown, busy: number): boolean {
   if (like === undefined || busy === 0) return false;
-  return busy - like.busy + (seemsToWait(tool) ? like.took : 0) >= waitingTime;
+  const since = busy - like.busy;
+  if (since >= waitingTime || since + like.took < waitingTime) return since >= waitingTime;
+  return seemsToWait(tool, typeof args === "object" && args !== null ? args : undefined);
+}
+
+/** Whether a call asks, after another with the same answer, for the next of a row: the next day, page or number. */
+function isNextOf(
+  last: LoopEntry | undefined,
+  tool: string,
+  argsKey: LoopEntry["argsKey"],
+  exactKey: string,
+): boolean {
+  if (last === undefined || last.tool !== tool || last.exactKey !== exactKey || last.isComplaint)
+    return false;
+  return typeof argsKey !== "string" && !isSameKey(last.argsKey, argsKey) && argsKey.isNextTo(last.argsKey);
 }
 
 interface Comparison {
@@ -381,7 +399,8 @@ export function predict(
     isNew: !isTwinCurrent,
     isKnown: isTwinCurrent || twin === undefined,
     changedWorld: false,
-    waiting: poll || last?.poll === true || (!model.isError && isWait(model, tool, busy)),
+    waiting: poll || last?.poll === true || (!model.isError && isWait(model, tool, args, busy)),
+    isNext: isNextOf(model, tool, candidate.argsKey, model.exactKey),
     similar,
     tokens: undefined,
   };

@@ -336,7 +336,7 @@ const LEAST_SCORE = 1e-6;
 const MAX_NAME_LENGTH = 512;
 const MAX_PREFIX_LENGTH = 64;
 /** Several words, or a sentence of a language without spaces. */
-const NO_PREFIX = /\s|[^\x00-\x7f].{12}/;
+const NO_PREFIX = /\s|[\u0080-\uffff].{12}/;
 /** Of the terms of a long request, those that tell the tools apart most are looked for. */
 const MAX_WEIGHED_TERMS = 128;
 const MAX_WORDS_FOR_SIMILAR = 6;
