@@ -183,14 +183,17 @@ function linesBetween(text: string, from: number, to: number): [number, number][
 
 /**
  * Cuts before the line with the highest hash of those that begin near an index: masked parts may change their length,
- * which would shift a fixed cut.
+ * which would shift a fixed cut. Long lines may begin with a time.
  */
 function cutBeforeLine(text: string, near: number): number {
   const part = text.slice(near - cutSlack, near + cutSlack);
   let cut = -1;
   let chosen = "";
-  for (let at = part.indexOf("\n"); at >= 0; at = part.indexOf("\n", at + 1)) {
-    const hash = hashText(part, at + 1, Math.min(at + 25, part.length));
+  for (let at = part.indexOf("\n"), end = 0; at >= 0 && end >= 0; at = end) {
+    end = part.indexOf("\n", at + 1);
+    const length = (end < 0 ? part.length : end) - at;
+    const [from, to] = length > 32 ? [at + 25, Math.min(at + 65, at + length)] : [at + 1, at + length];
+    const hash = hashText(part, from, to);
     if (hash <= chosen) continue;
     chosen = hash;
     cut = at + 1;
