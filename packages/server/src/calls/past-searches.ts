@@ -13,14 +13,14 @@ export interface PastSearch {
  * tools say of themselves.
  */
 export class PastSearches implements SearchHelper {
-  readonly #open: () => Promise<void>;
+  readonly #open: (past: PastSearches) => Promise<void>;
   #index = new ToolIndex();
   /** By id, with the names of tools in lower case. */
   readonly #searches = new Map<string, PastSearch>();
   #version = 0;
 
   /** `open` is awaited before the first search: it adds what was learned before. */
-  constructor(open = async () => {}) {
+  constructor(open: (past: PastSearches) => Promise<void> = async () => {}) {
     this.#open = open;
   }
 
@@ -29,7 +29,7 @@ export class PastSearches implements SearchHelper {
   }
 
   open(): Promise<void> {
-    return this.#open();
+    return this.#open(this);
   }
 
   useWords(words: WordVectors): void {

@@ -142,7 +142,7 @@ export class ToolIndex {
     addBest(scores, parts, CLAUSE_WEIGHT * best * weight);
     return {
       scores,
-      terms: terms.map(({ term }) => term),
+      terms: terms.flatMap(({ term, isWord }) => (isWord || this.#postings.has(term) ? term : [])),
       vectors: this.#addMeaning([query, ...clauses], scores),
     };
   }
