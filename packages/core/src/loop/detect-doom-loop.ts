@@ -1,6 +1,6 @@
 import { hashText } from "../schema/hash.ts";
 import { loopClears, loopEvidence } from "./loop-messages.ts";
-import { predict } from "./loop-state.ts";
+import { predict } from "./prediction.ts";
 import { signals } from "./signals.ts";
 import { blockedBeforeStop, fullWeight, roundsNeeded } from "./thresholds.ts";
 import {

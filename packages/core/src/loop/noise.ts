@@ -107,7 +107,9 @@ function addNumbers(spans: NoiseSpan[], text: string, at: number, from: number, 
       spans.push({ from: index, to: after, isId: false });
       end = after;
     } else if (isLetter(before) || isLetter(next) || next === MINUS) {
-      const start = isLetter(before) ? startOfWord(text, index, Math.max(from, endOfLast(spans))) : index;
+      const start = isLetter(before)
+        ? startOfWord(text, index, Math.max(from, spans.at(-1)?.to ?? 0))
+        : index;
       after = idEnd(text, start, end);
       if (after > 0 && after <= to) {
         spans.push({ from: start, to: after, isId: true });
@@ -117,10 +119,6 @@ function addNumbers(spans: NoiseSpan[], text: string, at: number, from: number, 
     before = 48;
     index = end - 1;
   }
-}
-
-function endOfLast(spans: readonly NoiseSpan[]): number {
-  return spans.length === 0 ? 0 : spans[spans.length - 1]!.to;
 }
 
 /** The end of the noise that begins with the digits from `start` to `end`, or 0. `before`, `next`: the characters around. */
