@@ -63,7 +63,7 @@ describeConsole(
       await tool.getByLabel("Name for models").fill("weather_now");
       await tool.getByLabel("Name for people").fill("现在天气");
       await tool.getByLabel("What models are told").fill("The weather now.");
-      const { port } = weather.address() as AddressInfo; // It listens on a port.
+      const { port } = weather.address() as AddressInfo; // A server that listens on a port has such an address.
       await tool.getByLabel("Address").fill(`http://127.0.0.1:${port}/weather/{city}`);
       await tool.getByRole("button", { name: /Add/ }).first().click();
       await tool.getByRole("textbox", { name: /^name/ }).fill("city");
@@ -268,9 +268,7 @@ describeConsole(
       await page.keyboard.press("Enter");
       const notices = page.getByText(/the model goes in circles/i);
       await notices.first().waitFor();
-      await expect
-        .poll(() => page.getByRole("button", { name: "Send" }).count(), { timeout: 20_000 })
-        .toBe(1);
+      await expect.poll(() => page.getByRole("button", { name: "Send" }).count()).toBe(1);
       // However often it was told so, and whatever the answer says at its end.
       expect(await notices.allInnerTexts()).toEqual([
         expect.stringMatching(/^Stopped, because the model goes in circles: count_letters called \d+ times/),

@@ -45,7 +45,7 @@ export type RackEvent =
       readonly sessionID: string;
       readonly caller: string;
       readonly status: ToolStatus;
-      /** The title in `state`. */
+      /** The same as the title in `state`, for listeners that read no state. */
       readonly title?: string | undefined;
       /** Made when it is first read, so that it costs nothing for a listener that reads only `status`. */
       readonly state: ToolState;

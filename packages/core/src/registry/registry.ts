@@ -11,9 +11,9 @@ import {
   type CheckedSettings,
   checkedSettings,
 } from "../call/settings.ts";
-import { isWithinReach, requireStanding } from "../call/stages/access-checks.ts";
+import { isWithinReach, requireStanding } from "../call/stages/admission.ts";
 import { recordOf, stateOf, updateState } from "../call/state.ts";
-import { Deadlines, inTurns } from "../call/time.ts";
+import { Deadlines, inTurns, readClock } from "../call/time.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
@@ -351,6 +351,7 @@ export class ToolRegistry extends CatalogReader {
     const catalog = this.#snapshot === undefined ? this.catalog : this.catalog.clone();
     edit(catalog);
     this.catalog = catalog;
+    this.#host.catalog = catalog;
     this.#snapshot = undefined;
     this.#version++;
     if (this.#host.events.wanted) this.#host.events.emit({ type: "tools", version: this.#version });
@@ -381,13 +382,13 @@ export class ToolRegistry extends CatalogReader {
     const wanted = options.callId;
     const callId = typeof wanted === "string" && history.get(wanted) === undefined ? wanted : undefined;
     const asked = typeof name === "string" ? name : nameOf(name);
-    return new CallFrame(this.#host, ++history.count, callId, asked, input, options, parent);
+    const now = readClock();
+    return new CallFrame(this.#host, ++history.count, callId, asked, input, options, parent, now);
   }
 
   #makeHost(settings: CheckedSettings): CallHost {
     const history = new CallHistory(settings.historyLimit);
-    const find = (name: string) => this.catalog.find(name);
-    const toolCount = () => this.catalog.size;
+    // No member is an accessor: V8 would keep the object as a dictionary, which costs a call 60 ns.
     return {
       settings,
       history,
@@ -396,10 +397,7 @@ export class ToolRegistry extends CatalogReader {
       deadlines: new Deadlines(history, expireCall),
       events: new EventHub(),
       undecided: new Set(),
-      get toolCount() {
-        return toolCount();
-      },
-      find,
+      catalog: this.catalog,
       nearest: (name) => nearestNames(name, this.catalog.names(), NEAREST),
       view: (frame) => this.#viewFor(frame),
       callChild: (parent, name, input, options) => this.#callChild(parent, name, input, options),

@@ -90,7 +90,7 @@ export function tool<const Args extends ToolParameters>(definition: PluginTool<A
  */
 export function implementationOf(execute: ToolInfo["execute"]): ToolImplementation {
   // Only `build` and `withImplementation` set this symbol.
-  const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // See above.
+  const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // A function may have any member.
   return known ?? { run: execute };
 }
 

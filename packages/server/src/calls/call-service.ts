@@ -1,3 +1,4 @@
+import { ProxyTracerProvider, trace } from "@opentelemetry/api";
 import type {
   CallClient,
   CallMock,
@@ -8,6 +9,8 @@ import type {
   ToolResult,
 } from "@toolrack/core";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
+import type { Channel } from "../fleet/index.ts";
+import { isRecord } from "../helpers/index.ts";
 import type { CallStore, HeldRecords, Store } from "../store/index.ts";
 import {
   type AnnouncedCall,
@@ -20,7 +23,7 @@ import {
   type RecordedCall,
   type RequestHeaders,
 } from "./call-book.ts";
-import { CallSpans, isTracing } from "./call-spans.ts";
+import { CallSpans } from "./call-spans.ts";
 import { isMetaTool } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
 import { SearchMemory } from "./search-memory.ts";
@@ -30,8 +33,8 @@ export interface CallRequest {
   readonly input: unknown;
   readonly grant: Grant;
   readonly signal?: AbortSignal;
-  /** Called when the call is under way, with a function that cancels it. Cheaper than a signal. */
-  readonly begun?: (cancel: (reason: string) => void) => void;
+  /** Gets a function that cancels the call, once the call is under way. Cheaper than a signal. */
+  readonly canceller?: { onCancel: ((reason: string) => void) | undefined };
   /**
    * The headers of the caller's HTTP request: those of a trace (`traceparent`, `tracestate`, `baggage`), and the
    * caller's own values for upstream servers.
@@ -77,6 +80,8 @@ interface CallsOptions {
   readonly book: CallBook;
   readonly store: Pick<Store, "calls" | "tokens" | "searches" | "follower">;
   readonly logger: Logger;
+  /** The way to calls of other nodes. Default: there are none. */
+  readonly channel?: Channel | undefined;
   /** How many calls of one tool may run at once. Default 256. */
   readonly maxCallsPerTool?: number;
   /** `false`: nothing is learned from searches. */
@@ -93,7 +98,8 @@ export interface Calls {
   close(limit: number): Promise<void>;
 }
 
-export function openCalls({ book, store, logger, maxCallsPerTool = 256, learning }: CallsOptions): Calls {
+export function openCalls(options: CallsOptions): Calls {
+  const { book, store, logger, channel, maxCallsPerTool = 256, learning } = options;
   const recorder = new CallRecorder(book, store.calls, logger);
   const service = new CallService(
     book,
@@ -101,28 +107,40 @@ export function openCalls({ book, store, logger, maxCallsPerTool = 256, learning
     new GrantWatch(store, logger),
     maxCallsPerTool,
     new SearchMemory({ book, store, logger, learning }),
+    channel,
   );
-  const spans = book.follow(service.spans);
+  // Another node cancels a call that runs here. Its grant to do so was checked there.
+  const unlisten = channel?.listen(CANCEL, async (body) => {
+    const { callId = "", reason } = isRecord(body) ? body : {};
+    const isCancelled = book.registry.cancel(String(callId), reason === undefined ? reason : String(reason));
+    await recorder.flush();
+    return isCancelled;
+  });
   return {
     service,
     recorder,
     async close(limit) {
       await service.drain(limit);
+      unlisten?.();
       await recorder.close();
       await service.searches.close();
-      spans();
     },
   };
 }
 
+/** The topic on which a node is asked to cancel a call. */
+const CANCEL = "cancel";
+
 /** Makes the calls of all surfaces: gives them ids, limits them, has them recorded, and lets them be cancelled. */
 export class CallService implements CallFollower {
-  readonly spans = new CallSpans();
+  /** Made when a call finds an OpenTelemetry SDK, which may be loaded at any time. */
+  #spans: CallSpans | undefined;
   /** What was learned from searches. All surfaces tell it what their searches have shown. */
   readonly searches: SearchMemory;
   readonly #book: CallBook;
   readonly #calls: CallStore;
   readonly #grants: GrantWatch;
+  readonly #channel: Channel | undefined;
   /**
    * How many calls of one tool may run at once. A call that waits for an answer, which may take hours, does
    * not count as running; but one caller may have no more than this many waiting calls of one tool.
@@ -141,8 +159,10 @@ export class CallService implements CallFollower {
     grants: GrantWatch,
     maxPerTool: number,
     searches: SearchMemory,
+    channel?: Channel,
   ) {
     this.searches = searches;
+    this.#channel = channel;
     this.#book = book;
     this.#calls = calls;
     this.#grants = grants;
@@ -188,9 +208,10 @@ export class CallService implements CallFollower {
         extra: request.dryRun === true ? { dryRun: true } : undefined,
       };
       const running = isTracing()
-        ? this.spans.run(live, info, headers, () => registry.execute(name, input, options))
+        ? this.#tracing().run(live, info, headers, () => registry.execute(name, input, options))
         : registry.execute(name, input, options);
-      request.begun?.((reason) => registry.cancel(callId, reason));
+      if (request.canceller !== undefined)
+        request.canceller.onCancel = (reason) => registry.cancel(callId, reason);
       const result = await running;
       return { callId, result, ...(await recording.promise) };
     } finally {
@@ -198,10 +219,34 @@ export class CallService implements CallFollower {
     }
   }
 
+  #tracing(): CallSpans {
+    if (this.#spans === undefined) {
+      this.#spans = new CallSpans();
+      this.#book.follow(this.#spans);
+    }
+    return this.#spans;
+  }
+
   /** Finds a call under way that a surface made. Calls that tools make are not found. */
   find(callId: string): AnnouncedCall | undefined {
     const call = this.#book.get(callId);
     return call?.grant === undefined ? undefined : call;
+  }
+
+  /** The other node on which the call runs. Undefined when it has ended or runs here. */
+  async nodeOf(callId: string): Promise<string | undefined> {
+    if (this.#channel?.isShared !== true || this.#book.registry.getState(callId) !== undefined)
+      return undefined;
+    const node = await this.#calls.nodeOf(callId);
+    return node === this.#channel.node ? undefined : node;
+  }
+
+  /**
+   * Cancels a call that runs on another node, and resolves when its record is written. False when that node does not run
+   * it any more. Rejects with `NodeSilent` when the node does not answer.
+   */
+  async cancelElsewhere(node: string, callId: string, reason?: string): Promise<boolean> {
+    return (await this.#channel?.request(node, CANCEL, { callId, reason })) === true;
   }
 
   isWaiting(callId: string): boolean {
@@ -308,6 +353,12 @@ export class CallService implements CallFollower {
     // Calls that tools made may still run although no surface waits for them.
     if (this.#runs === 0 && this.#book.registry.activeCalls().length === 0) this.#onIdle?.();
   }
+}
+
+/** Whether this process has an OpenTelemetry SDK, which may be loaded at any time. */
+function isTracing(): boolean {
+  const provider = trace.getTracerProvider();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;
 }
 
 function addTo(counts: Map<string, number>, key: string, by: number): void {

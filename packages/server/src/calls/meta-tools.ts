@@ -10,7 +10,7 @@ import {
   type ToolRegistry,
   toDefinition,
 } from "@toolrack/core";
-import { firstSentence, tokenShare, toSignatures } from "@toolrack/core/internal";
+import { definitionOf, firstSentence, tokenShare, toSignatures } from "@toolrack/core/internal";
 import { type Config, originOf, toolMatcher } from "../config/index.ts";
 import { isRecord } from "../helpers/index.ts";
 
@@ -111,7 +111,7 @@ export function metaToolsFor(meta: readonly ToolInfo[], seen: readonly ToolInfo[
 
 /** How many characters the lines about servers may have together. */
 const LONGEST_LINES = 2_000;
-/** How many tools stand for a server that says nothing of itself. */
+/** A server without a description of its own is described by the names of so many of its tools. */
 const SAMPLE = 4;
 
 /**
@@ -216,13 +216,8 @@ function signaturesOf(tool: ToolInfo): readonly string[] {
 
 /** What the tool takes, as models and programs are told it. */
 export function declaredTool(tool: ToolInfo): Omit<ToolDefinition, "metadata"> {
-  try {
-    return toDefinition(tool);
-  } catch {
-    // Some schema libraries cannot produce JSON Schema. What such a tool takes is not known.
-    const { name, description = "" } = tool;
-    return { name, description, inputSchema: {} };
-  }
+  const { name, description = "" } = tool;
+  return definitionOf(tool) ?? { name, description, inputSchema: {} };
 }
 
 const MOST_DESCRIBED = 20;

@@ -73,17 +73,18 @@ export class CallRecorder implements CallFollower {
   ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
     const group = this.#group;
     group.open++;
-    const settle = (recorded: boolean) => {
+    const settle = (safety: "safe" | "held" | "refused") => {
       group.open--;
       if (group.open === 0 && group.settled !== undefined) {
         this.#awaited.delete(group);
         group.settled.resolve();
       }
-      call?.settle?.({ record, recorded, trace });
+      call?.settle?.({ record, recorded: safety === "safe", trace });
+      if (safety === "held") this.#endChain(record);
     };
     const refuse = (thrown: unknown) => {
       this.#refused(`The call ${record.callId} could not be recorded: ${reasonOf(thrown)}`);
-      settle(false);
+      settle("refused");
     };
     try {
       // The caller gets a part of a long result; the store gets all of it, so that the rest can be
@@ -105,10 +106,7 @@ export class CallRecorder implements CallFollower {
           via,
           expert,
         })
-        .then((safety) => {
-          settle(safety === "safe");
-          if (safety === "held") this.#endChain(record);
-        }, refuse);
+        .then(settle, refuse);
     } catch (thrown) {
       refuse(thrown);
     }

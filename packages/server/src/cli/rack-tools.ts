@@ -194,7 +194,7 @@ async function agreeTo(server: ServerClient, callId: string): Promise<void> {
 
 /** A refusal of the server, with the exit code that the same refusal has in this process. */
 function withExitCode({ message, code, details }: CliError): CliError {
-  const [known] = Object.keys(toolErrorCodes).filter((one) => one === code) as ToolErrorCode[]; // Its keys are the codes.
+  const [known] = Object.keys(toolErrorCodes).filter((one) => one === code) as ToolErrorCode[]; // The keys of `toolErrorCodes` are the codes.
   return new CliError(message, { code, details, ...(known && { exitCode: exitCodeOf(known) }) });
 }
 

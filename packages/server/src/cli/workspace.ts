@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { format } from "node:util";
 import type { Logger } from "@toolrack/core";
 import type { FileReport, LoadReport } from "../files/index.ts";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord, whereOf } from "../helpers/values.ts";
 import type { App, OpenOptions } from "../rack/index.ts";
 import type { Store } from "../store/index.ts";
 import type { Cli } from "./cli.ts";
@@ -194,19 +194,17 @@ export function failuresIn(report: Pick<LoadReport, "files">): Failure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
 }
 
-/** `tools/a.ts:12` */
-export function whereOf({ file, line }: Failure): string {
-  return line === undefined ? file : `${file}:${line}`;
-}
-
 /** What failed and what would fix it, in two or more lines. */
 export function describeFailure(failure: Failure): string {
   return printable(`${whereOf(failure)}: ${failure.reason}\n  ${failure.remedy}`);
 }
 
 export function talkFailures(cli: Cli, report: Pick<LoadReport, "files">): void {
-  const failed = failuresIn(report);
+  const failed = report.files.filter(({ failure }) => failure !== undefined);
   if (failed.length === 0) return;
   cli.talk(cli.styleTalk("red", `${amount(failed.length, "file")} failed to load:`));
-  for (const failure of failed) cli.talk(describeFailure(failure));
+  for (const { status, tools, failure } of failed) {
+    cli.talk(describeFailure(failure!)); // Files without one are filtered out above.
+    if (status === "stale") cli.talk(`  The last good version goes on serving: ${tools.join(", ")}`);
+  }
 }

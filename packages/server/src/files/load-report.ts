@@ -5,12 +5,14 @@ import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/
 import { returnedError } from "@toolrack/core/internal";
 import { currentCall, quotedError } from "../helpers/current-call.ts";
 import {
+  amount,
   isRecord,
   LoadError,
   type LoadFailure,
   PassingMap,
   reasonOf,
   type StackMapper,
+  whereOf,
 } from "../helpers/index.ts";
 import { missingPart } from "./contract-checks.ts";
 import { codeFrame } from "./loader/compile.ts";
@@ -59,22 +61,17 @@ export function failures(report: LoadReport): LoadFailure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
 }
 
-/** `tools/a.ts:12` */
-export function whereOf({ file, line }: Pick<LoadFailure, "file" | "line">): string {
-  return line === undefined ? file : `${file}:${line}`;
-}
-
 export function describeLoad(report: LoadReport): { readonly info: string[]; readonly warn: string[] } {
   const { files, compiled, added, changed, removed, duration } = report;
   const refused = failures(report);
   const tools = files.flatMap((file) => file.tools);
   return {
     info: [
-      `[loader] found ${files.length} tool files`,
-      ...added.map((name) => `[loader] loaded tool: ${name}`),
-      ...changed.map((name) => `[loader] loaded again: ${name}`),
-      ...removed.map((name) => `[loader] removed tool: ${name}`),
-      `[loader] ${tools.length} tools of ${files.length - refused.length} files serve, ${refused.length} files refused (${Math.round(duration)} ms)`,
+      `[loader] found ${amount(files.length, "tool file")}`,
+      ...linesOf("loaded tool", added),
+      ...linesOf("loaded again", changed),
+      ...linesOf("removed tool", removed),
+      `[loader] ${amount(tools.length, "tool")} of ${amount(files.length - refused.length, "file")}, ${refused.length} refused (${Math.round(duration)} ms)`,
     ],
     warn: [
       ...files
@@ -85,6 +82,16 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
       ),
     ],
   };
+}
+
+const MOST_LINES = 100;
+
+/** A line for each name, up to a number that people still read. */
+function linesOf(what: string, names: readonly string[]): string[] {
+  const lines = names.slice(0, MOST_LINES).map((name) => `[loader] ${what}: ${name}`);
+  return names.length > MOST_LINES
+    ? [...lines, `[loader] ${what}: ${names.length - MOST_LINES} more`]
+    : lines;
 }
 
 /** A file that could not be loaded. */
@@ -119,6 +126,7 @@ export async function failureOf(
     ...(line === undefined || isElsewhere ? {} : { line }),
     reason: isElsewhere ? `${reasonOf(thrown)} (in ${place})` : reasonOf(thrown),
     remedy,
+    ...(isLoadError && thrown.code !== undefined ? { code: thrown.code } : {}),
     ...(frame ? { frame } : {}),
   };
 }

@@ -1,11 +1,15 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { readFleetVariable } from "./private-files.ts";
 
 /** The address of a workspace's server, for commands that talk to it. */
 export interface ServerAddress {
   readonly url: string;
   readonly pid: number;
+  /** Where the workspace lies, and the inode of its `.toolrack`. A copy of the folder has neither, a moved folder the inode. */
+  readonly workspace?: string;
+  readonly inode?: number;
 }
 
 /** The address of the newest server, and of earlier ones that may still run. */
@@ -18,7 +22,7 @@ interface AddressFile extends ServerAddress {
  * again; commands then talk to the newest earlier server that still runs.
  */
 export async function writeServerAddress(workspace: string, url: string): Promise<() => Promise<void>> {
-  const own: ServerAddress = { url, pid: process.pid };
+  const own: ServerAddress = { url, pid: process.pid, workspace, inode: await inodeOf(workspace) };
   await writeAddresses(workspace, [own, ...(await readAddresses(workspace)).filter(isAlive)]);
   return async () => {
     const others = (await readAddresses(workspace)).filter(
@@ -46,7 +50,14 @@ export function isAlive({ pid }: Pick<ServerAddress, "pid">): boolean {
 async function readAddresses(workspace: string): Promise<ServerAddress[]> {
   try {
     const { others = [], ...newest }: AddressFile = JSON.parse(await readFile(fileOf(workspace), "utf8"));
-    return [newest, ...others].filter(({ url, pid }) => typeof url === "string" && typeof pid === "number");
+    const written = [newest, ...others].filter(
+      ({ url, pid }) => typeof url === "string" && typeof pid === "number",
+    );
+    // Whoever copies a workspace while its server runs copies the address too. That server is not the copy's.
+    const here = await inodeOf(workspace);
+    return written.filter(
+      (one) => one.inode === undefined || one.inode === here || one.workspace === workspace,
+    );
   } catch {
     return [];
   }
@@ -65,6 +76,10 @@ async function writeAddresses(
   await rename(draft, file);
 }
 
+async function inodeOf(workspace: string): Promise<number> {
+  return (await stat(dirname(fileOf(workspace)))).ino;
+}
+
 function fileOf(workspace: string): string {
   return join(workspace, ".toolrack", "server.json");
 }
@@ -77,6 +92,8 @@ export const joinProtocol = "toolrack-stdio";
 
 /** Returns undefined when there is no token yet, or it cannot be read. Changes nothing. */
 export async function readMasterToken(workspace: string): Promise<string | undefined> {
+  const given = await readFleetVariable("TOOLRACK_OPERATOR_TOKEN").catch(() => undefined);
+  if (given !== undefined) return given;
   const text = await readFile(join(workspace, ".toolrack", "token"), "utf8").catch(() => "");
   return text.trim() || undefined;
 }

@@ -39,6 +39,10 @@ export interface Serving {
   readonly token: string;
   /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
+  /** The keys of MCP servers that are starting, whose tools are not on the rack yet. */
+  readonly startingServers: () => string[];
+  /** Resolves when somebody asks over the API for the end of this node, which is then to be closed. */
+  readonly whenDraining: Promise<void>;
   /** Accepts no more calls, waits a while for running calls, cancels the rest and closes everything. */
   close(): Promise<void>;
 }
@@ -57,12 +61,14 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     import("../chat/index.ts"),
     import("./open-chat.ts"),
   ]);
+  const draining = Promise.withResolvers<void>();
   // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, values, interrupted } = rack;
+    const { app, store, channel, nodes, forwarder, approvals, calls, mcp, mcpServers, values, interrupted } =
+      rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -78,6 +84,10 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const server = await startServer({
       app,
       store,
+      channel,
+      nodes,
+      forwarder,
+      onDrain: () => draining.resolve(),
       approvals,
       calls,
       schedules,
@@ -126,7 +136,13 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       url: server.url,
       token: server.token,
       interrupted,
-      close: () => opened.disposeAsync(),
+      startingServers: () =>
+        mcpServers.list().flatMap(({ key, state }) => (state === "starting" ? [key] : [])),
+      whenDraining: draining.promise,
+      async close() {
+        await server.drain();
+        await opened.disposeAsync();
+      },
     };
   } catch (thrown) {
     await opened.disposeAsync();

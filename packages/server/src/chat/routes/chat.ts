@@ -1,11 +1,13 @@
 import {
   acceptsStream,
   expertQuery,
+  expertsOf,
   type Route,
   type RouteRequest,
   refuseHead,
   routesFor,
   s,
+  sent,
 } from "../../http/wire/index.ts";
 import type { ChatSession } from "../../store/index.ts";
 import { howToConfigure } from "../providers.ts";
@@ -47,16 +49,26 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
     return { chat, session: await chat.sessions.require({ grant }, id) };
   };
   const { heartbeat } = parts.settings;
+  const { store, forwarder } = parts;
   return [
     route("GET /api/chat", "describeChat", "Whether there is a model to talk to, and its limits", {
       answer: [
         "`advice` says how to configure a provider, when there is none.",
-        s.object({ configured: s.boolean(), "advice?": s.text(), "limits?": s.anyObject() }),
+        s.object({
+          configured: s.boolean(),
+          "advice?": s.text(),
+          "limits?": s.anyObject(),
+          "experts?": s.texts("The names of the experts that the token may talk as."),
+        }),
       ],
-      handle() {
+      handle({ grant }) {
         const { chat } = parts;
         if (!chat?.providers.isConfigured) return { configured: false, advice: howToConfigure };
-        return { configured: true, limits: { ...chat.limits, toolBudget: chat.toolBudget } };
+        return {
+          configured: true,
+          limits: { ...chat.limits, toolBudget: chat.toolBudget },
+          experts: expertsOf(grant, parts.skills.experts).map(({ name }) => name),
+        };
       },
     }),
     route(
@@ -203,7 +215,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       "What happens in the turn under way, until it ends",
       {
         description:
-          "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Who has read the end is answered 204. Of a turn on another node of the same store it tells what is stored, about once a second.",
+          "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Who has read the end is answered 204. Of a turn of another process on the same SQLite file it tells what is stored, about once a second.",
         ...ofSession,
         answer: ["The stream.", s.text(), "text/event-stream"],
         empty: "The end was read already.",
@@ -211,6 +223,11 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
           const { incoming, outgoing } = request;
           refuseHead(incoming);
           const { chat, session } = await find(request);
+          const node = forwarder && (await store.chat.nodeOf(session.id));
+          if (node !== store.instance.id && forwarder?.mayForward(node, incoming)) {
+            await forwarder.forward(node, incoming, outgoing);
+            return sent;
+          }
           return resumeTurn(chat, session, incoming, outgoing, heartbeat);
         },
       },

@@ -1,6 +1,7 @@
 import { isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
-import { type CallFollower, LineGatherer } from "../../calls/index.ts";
+import { setTimeout as wait } from "node:timers/promises";
+import { type CallFollower, callLines, LineGatherer, toLogLine } from "../../calls/index.ts";
 import type { LoadReport } from "../../files/index.ts";
 import { isRecord, shellQuote } from "../../helpers/index.ts";
 import type { ServeOptions, Serving } from "../../rack/index.ts";
@@ -16,10 +17,13 @@ export interface ServeCommandOptions {
   readonly host?: string;
   readonly port?: number;
   readonly watch: boolean;
+  readonly drain?: boolean;
 }
 
 /** `toolrack serve`: serves the workspace until it is stopped, which is the normal end. */
-export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
+export async function serve(cli: Cli, options: ServeCommandOptions): Promise<void> {
+  const { host, port, watch } = options;
+  if (options.drain === true) return drain(cli);
   const root = findWorkspace(cli);
   const tellMade = watchMade(cli, root);
   // A line for every call: data on standard output with `--json`, otherwise talk.
@@ -42,7 +46,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   });
   isReady = true;
   const stopped = cli.untilInterrupt();
-  serving.app.book.follow(await callTeller(cli, lines));
+  serving.app.book.follow(cli.json ? callLines(lines) : callTeller(cli, lines));
   serving.app.registry.subscribe(
     (event) => {
       if (event.type === "approval" && event.decision === undefined && !cli.json)
@@ -53,11 +57,25 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   tellMade();
   await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
-  await stopped;
+  await Promise.race([stopped, serving.whenDraining]);
   cli.talk("Stopping: calls under way may end. Once more stops at once.");
   await serving.close();
   lines.close();
   cli.talk("Stopped.");
+}
+
+/** `toolrack serve --drain`: has the server that runs on the workspace hand over and end, and waits for it. */
+async function drain(cli: Cli): Promise<void> {
+  const { askServer } = await import("../server-client.ts");
+  const { readServerAddress, isAlive } = await import("../../helpers/server-address.ts");
+  const address = await readServerAddress(findWorkspace(cli));
+  const { items } = await askServer<{ items: { id: string; isSelf: boolean }[] }>(cli, "/api/nodes");
+  const id = items.find(({ isSelf }) => isSelf)?.id;
+  await askServer(cli, `/api/nodes/${id}/drain`, "POST");
+  cli.talk(`The server at ${address?.url} ends when its calls have.`);
+  while (address !== undefined && isAlive(address)) await wait(100);
+  if (cli.json) cli.printJsonLine({ type: "drained", url: address?.url });
+  else cli.talk("It has ended.");
 }
 
 async function start(cli: Cli, root: string, options: ServeOptions): Promise<Serving> {
@@ -92,8 +110,9 @@ async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promi
   }
   const files = report.files.filter((file) => file.tools.length > 0).length;
   cli.talk(`Workspace ${workspace.directory}`);
+  const starting = serving.startingServers().join(", ");
   cli.talk(
-    `${amount(tools, "tool")} on the rack; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
+    `${amount(tools, "tool")} on the rack${starting && `, and soon those of ${starting}`}; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
       `${failures.length} failed`,
   );
   talkFailures(cli, report);
@@ -160,14 +179,11 @@ function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
 }
 
 /** Prints each finished call on one line. */
-async function callTeller(cli: Cli, lines: LineGatherer): Promise<CallFollower> {
-  const { logText, toLogLine } = await import("../../calls/index.ts");
+function callTeller(cli: Cli, lines: LineGatherer): CallFollower {
   const style: Cli["style"] = (how, text) => cli.styleTalk(how, text);
   return {
     ended(call, record, _result, _trace, error) {
-      // The same text as in the log, with a type in front.
-      if (cli.json) lines.add(`{"type":"call",${logText(record, error, call?.via).slice(1)}\n`);
-      else lines.add(`${formatLogLine(cli, toLogLine(record, error, call?.via), false, style)}\n`);
+      lines.add(`${formatLogLine(cli, toLogLine(record, error, call?.via), false, style)}\n`);
     },
   };
 }

@@ -4,9 +4,10 @@ import type { HttpExtension, Route } from "../wire/index.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
-import { lintRoute } from "./lint.ts";
+import { Linters, lintRoute } from "./lint.ts";
 import { loopRoutes } from "./loops.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
+import { nodeRoutes } from "./nodes.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
 import { overviewRoute } from "./overview.ts";
@@ -24,16 +25,18 @@ import { secretRoutes, settingRoutes } from "./values.ts";
 /** All routes. The API, its validation and its description are made from this table. */
 export function apiRoutes(services: HttpServices, extensions: readonly HttpExtension[]): Route[] {
   const schemas = Object.assign({}, ...extensions.map((extension) => extension.schemas));
+  const linters = new Linters(services);
   const routes: Route[] = [
     ...healthRoutes(services),
     // The OpenAPI document includes its own route, so it is made from the complete table.
     ...serverRoutes(services, () => describeApi(routes, schemas)),
+    ...nodeRoutes(services),
     ...tokenRoutes(services),
     ...secretRoutes(services),
     ...settingRoutes(services),
-    ...toolRoutes(services),
+    ...toolRoutes(services, linters),
     ...searchRoutes(services),
-    lintRoute(services),
+    lintRoute(linters),
     ...callRoutes(services),
     ...loopRoutes(services),
     ...testRoutes(services),

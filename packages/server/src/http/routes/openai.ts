@@ -24,7 +24,7 @@ import {
 } from "../wire/index.ts";
 
 const MOST_CALLS = 128;
-/** No provider takes more. */
+/** No model provider accepts more tools in one request. */
 const MOST_TOOLS = 1_000;
 const leftOutHeader = "Toolrack-Tools-Left-Out";
 

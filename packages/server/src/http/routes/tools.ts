@@ -1,7 +1,8 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { type ToolInfo, toDefinition } from "@toolrack/core";
-import { declarationSteps, definitionTokens, safeJson } from "@toolrack/core/internal";
+import type { ToolInfo } from "@toolrack/core";
+import { declarationSteps, definitionOf, definitionTokens, safeJson } from "@toolrack/core/internal";
+import { type Grant, toolSecretName } from "../../access/index.ts";
 import { declaredTool, parseToolReference, unknownTool } from "../../calls/index.ts";
+import { inSlices } from "../../helpers/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
@@ -16,6 +17,8 @@ import {
   routesFor,
   s,
 } from "../wire/index.ts";
+import type { Linters } from "./lint.ts";
+import { dataFolders } from "./server.ts";
 
 const name = s.text({
   minLength: 1,
@@ -72,7 +75,7 @@ export const callAnswer = {
     "With `Accept: text/event-stream`: `state` and `progress` events, then `result` with the answer, or `error` with the envelope when the call was refused after the stream had opened.",
 } as const;
 
-export function toolRoutes(services: HttpServices): Route[] {
+export function toolRoutes(services: HttpServices, linters: Linters): Route[] {
   const { registry, service, switches, skills } = services;
   const route = routesFor("tools", "token");
   const lists = new ToolLists(registry);
@@ -111,19 +114,27 @@ export function toolRoutes(services: HttpServices): Route[] {
       errors: ["expert_not_found"],
       async handle({ query: { expert }, grant }) {
         const { tools } = await lists.of(grant, reachOf(grant, skills.experts, expert), {});
-        return new Reply(await typesOf(tools), { contentType: typescript });
+        return new Reply(await inSlices(declarationSteps(declaredTools(tools))), { contentType: typescript });
       },
     }),
     route("GET /api/tools/{name}", "getTool", "One tool with its schemas", {
       params: { name },
+      query: {
+        about: s.boolean({
+          default: false,
+          description:
+            "Whether the answer also has what lint finds and, for admins, the values that are set for the tool and the size of its data folder.",
+        }),
+      },
       answer: ["The tool.", s.ref("Tool")],
       errors: ["tool_not_found"],
-      async handle({ params, grant }) {
+      async handle({ params, query: { about = false }, grant }) {
         const info = registry.get(nameIn(params.name));
         if (info === undefined || !grant.mayUse(info)) {
           throw unknownTool(registry, params.name, grant.mayUse);
         }
-        return detailOf(info, services);
+        const detail = await detailOf(info, services);
+        return about ? { ...detail, about: await aboutTool(info.name, grant, services, linters) } : detail;
       },
     }),
     route("PATCH /api/tools/{name}", "switchTool", "Switches a tool on or off", {
@@ -196,23 +207,10 @@ export function toolRoutes(services: HttpServices): Route[] {
 }
 
 const typescript = "text/plain; charset=utf-8";
-/** Milliseconds for which tools are declared before other requests get their turn. */
-const SLICE_MS = 5;
 
 /** Made one by one, because a definition takes longer to make than to declare. */
 function* declaredTools(tools: readonly ToolInfo[]): Generator<ReturnType<typeof declaredTool>> {
   for (const info of tools) if (!info.disabled) yield declaredTool(info);
-}
-
-async function typesOf(tools: readonly ToolInfo[]): Promise<string> {
-  const steps = declarationSteps(declaredTools(tools));
-  for (let since = performance.now(); ; ) {
-    const { done, value } = steps.next();
-    if (done) return value;
-    if (performance.now() - since < SLICE_MS) continue;
-    await nextTurn();
-    since = performance.now();
-  }
 }
 
 function nameIn(wanted: string): string {
@@ -295,11 +293,28 @@ async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<
   // Only known secret values are masked in the metadata, not values under names such as `password`: those may be
   // properties of a schema.
   const metadata = services.registry.mask(safeJson(info.metadata).value);
-  try {
-    const { inputSchema, outputSchema } = toDefinition(info);
-    return { ...summary, inputSchema, outputSchema, metadata };
-  } catch {
-    // Some schema libraries cannot produce JSON Schema. Such a tool can still be called.
-    return { ...summary, metadata };
-  }
+  const { inputSchema, outputSchema } = definitionOf(info) ?? {};
+  return { ...summary, inputSchema, outputSchema, metadata };
+}
+
+/** What people want to know of a tool beside its definition. Values and data are for admins only. */
+async function aboutTool(
+  tool: string,
+  grant: Grant,
+  { values, workspace }: HttpServices,
+  linters: Linters,
+): Promise<object> {
+  const { found: findings } = await linters.lint(grant, tool);
+  if (!grant.admin) return { findings };
+  const [settings, secrets, data] = await Promise.all([
+    values.settings(),
+    values.secrets.list(),
+    dataFolders(workspace).list(),
+  ]);
+  const set = [...settings, ...secrets.map(({ name }) => ({ name }))];
+  return {
+    findings,
+    values: set.filter(({ name }) => !name.includes("/") || name.startsWith(toolSecretName(tool, ""))),
+    data: data.find(({ name }) => name === tool),
+  };
 }

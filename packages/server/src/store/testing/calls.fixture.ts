@@ -1,10 +1,10 @@
-import { readdirSync, rmSync, statSync, utimesSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { CallQuery } from "../calls/call-query.ts";
-import { InvalidCursorError } from "../errors.ts";
+import { BlobMissingError, InvalidCursorError } from "../errors.ts";
 import type { Store, StoreOptions } from "../store.ts";
 
 import type { TestPlace } from "./engines.fixture.ts";
@@ -193,7 +193,7 @@ export function testCalls(place: TestPlace): void {
         total: 200_007,
       });
       expect(await store.calls.readResult(one.callId, 300_000, 10)).toEqual({ text: "", total: 200_007 });
-      expect(blobFiles(options.directory)).toHaveLength(1);
+      expect(await blobNames(store)).toHaveLength(1);
     });
 
     test("of which the record has a part is read whole, character for character", async () => {
@@ -223,14 +223,35 @@ export function testCalls(place: TestPlace): void {
       expect(JSON.stringify(items).length).toBeLessThan(2_000);
     });
 
-    test("whose file is gone says so, and the record is still there", async () => {
-      const { callId } = await finish({}, textResult("gone".repeat(40_000)));
-      const file = blobFiles(options.directory).sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0]!;
-      rmSync(file);
-      await expect(store.calls.readResult(callId, 0, 10)).rejects.toThrow(
-        /not in this node's blob directory/,
+    test("that is gone says so wherever it is read, and its record is still listed", async () => {
+      const own = await place.make();
+      const losing = await place.open(own);
+      const record = makeRecord();
+      const attachments = [{ type: "file", mime: "a/b", url: `data:a/b,${"A".repeat(70_000)}` }] as const;
+      await losing.calls.finished(record, {
+        ...textResult("gone".repeat(40_000)),
+        attachments: [...attachments],
+      });
+      for (const file of blobFiles(own.directory)) rmSync(file);
+      await place.run(own, "delete from blobs");
+      await expect(losing.calls.readResult(record.callId, 0, 10)).rejects.toThrow(BlobMissingError);
+      await expect(losing.calls.get(record.callId)).rejects.toThrow(
+        /the blob [0-9a-f]{64}\.latin1, is missing/,
       );
-      expect((await store.calls.get(callId))?.result.content).toContain("gonegone");
+      expect((await losing.calls.list({})).items[0]?.result.content).toContain("gonegone");
+    });
+
+    test("is read by another node, whose folder does not have it", async () => {
+      if (options.url === undefined) return;
+      const other = await place.open({ ...(await place.make()), url: options.url });
+      const text = "0123456789四".repeat(100_000);
+      const { callId } = await finish({}, textResult(text));
+      expect(await other.calls.readResult(callId, 1_099_990, 100)).toEqual({
+        text: text.slice(1_099_990),
+        total: 1_100_000,
+      });
+      expect((await other.calls.readResult(callId, 0, 2_000_000))?.text === text).toBe(true);
+      expect(blobFiles(options.directory)).toEqual([]);
     });
   });
 
@@ -337,6 +358,26 @@ export function testCalls(place: TestPlace): void {
         expect(await ids({ root: `${k}2` })).toEqual([`${k}3`, `${k}2`]);
       },
     );
+
+    test("finds the many calls below one within a chain, page by page, and no others of the chain", async () => {
+      const add = (callId: string, timestamp: number, parentCallId?: string) =>
+        store.calls.finished(
+          makeRecord({ callId, timestamp, sessionID: "deep", ...(parentCallId && { parentCallId }) }),
+          textResult("x"),
+          { rootCallId: parentCallId && "deep" },
+        );
+      await add("deep", 1_000);
+      await add("deep maker", 1_001, "deep");
+      await add("deep other", 1_001, "deep");
+      const made = Array.from({ length: 600 }, (_, n) => `deep ${n}`);
+      await Promise.all(
+        made.map((id, n) => add(id, 2_000 + n, n % 3 === 2 ? `deep ${n - 1}` : "deep maker")),
+      );
+      await Promise.all(made.map((_, n) => add(`deep other ${n}`, 2_000 + n, "deep other")));
+      expect(await readAll({ root: "deep maker", limit: 250 })).toEqual([...made.toReversed(), "deep maker"]);
+      expect(await ids({ root: "deep 1" })).toEqual(["deep 2", "deep 1"]);
+      expect(await ids({ root: "deep maker", session: "elsewhere" })).toEqual([]);
+    });
 
     test("finds nothing by an unknown root, and each call of damaged chains once", async () => {
       const sessionID = "chains";
@@ -502,6 +543,37 @@ export function testCalls(place: TestPlace): void {
         buckets: [],
         tools: [],
       });
+    });
+
+    test("list the tools with the most calls, as many as wanted, and how long the first 50 took", async () => {
+      // A time of its own, in an hour that has passed: some minutes, a whole hour, some minutes.
+      const since = start - (start % 3_600_000) - 40 * 86_400_000 + 3_000_000;
+      const asked = { since, until: since + 4_800_000 };
+      const calls = Array.from({ length: 60 }, (_, n) =>
+        Array.from({ length: n < 2 ? 3 : 1 }, () => n),
+      ).flat();
+      for (const at of [since, since + 1_000_000, since + 4_500_000])
+        await Promise.all(calls.map((n) => finish({ toolName: `ranked_${n}`, timestamp: at, duration: 10 })));
+      const { tools } = await store.calls.statistics(asked);
+      expect(tools.slice(0, 3)).toMatchObject([
+        { toolName: "ranked_0", calls: 9, p50: about(10) },
+        { toolName: "ranked_1", calls: 9 },
+        { toolName: "ranked_10", calls: 3 },
+      ]);
+      expect([tools.length, tools.filter(({ p50 }) => p50 !== undefined).length]).toEqual([60, 50]);
+      expect((await store.calls.statistics({ ...asked, tools: 2 })).tools).toEqual(tools.slice(0, 2));
+      expect((await store.calls.statistics({ ...asked, tools: 0 })).tools).toEqual([]);
+      expect((await store.calls.statistics({ ...asked, tool: "ranked_1?" })).tools).toHaveLength(10);
+      // A longer time, which leaves out much of its day.
+      const later = { since: since + 3_600_000, until: since + 5 * 3_600_000 };
+      for (let n = 0; n < 2; n++)
+        await finish({ toolName: "ranked_59", timestamp: later.until, duration: 10 });
+      expect((await store.calls.statistics({ ...later, tools: 2 })).tools).toMatchObject([
+        { toolName: "ranked_0", calls: 3 },
+        { toolName: "ranked_1", calls: 3 },
+      ]);
+      const { tools: latest } = await store.calls.statistics({ ...later, since: since + 4_560_000 });
+      expect(latest).toMatchObject([{ toolName: "ranked_59", calls: 2 }]);
     });
 
     test("tell calls that nobody wanted any more from failures, and waiting from the tool's time", async () => {
@@ -675,10 +747,11 @@ export function testCalls(place: TestPlace): void {
       await small.prune({ maxAge: 70_000 });
       expect(await left()).toEqual(["young", "old", "running"]);
       // Too young to tell whether a record is about to refer to them.
-      expect(blobFiles(own.directory)).toHaveLength(2);
+      expect(await blobNames(small)).toHaveLength(2);
       for (const file of blobFiles(own.directory)) utimesSync(file, 1, 1);
+      await place.run(own, "update blobs set used_at = 1");
       await small.prune({});
-      expect(blobFiles(own.directory)).toHaveLength(1);
+      expect(await blobNames(small)).toHaveLength(1);
       expect((await small.calls.readResult("young", 0, 3))?.text).toBe("sss");
 
       await small.prune({ maxBytes: 117_000 });
@@ -707,7 +780,18 @@ function about(duration: number): unknown {
   };
 }
 
+async function blobNames(store: Store): Promise<string[]> {
+  const found: string[] = [];
+  await store.blobs.collect(async (names) => {
+    found.push(...names);
+    return new Set(names);
+  });
+  return found;
+}
+
+/** With SQLite, blobs are files. */
 function blobFiles(directory: string): string[] {
+  if (!existsSync(join(directory, "blobs"))) return [];
   return readdirSync(join(directory, "blobs"), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
