@@ -24,6 +24,17 @@ export interface Approval {
   readonly decidedBy?: string;
   readonly reason?: string;
   readonly arguments?: Readonly<Record<string, unknown>>;
+  readonly run?: {
+    readonly callId: string;
+    readonly code: string;
+    readonly line?: number;
+    readonly before: readonly {
+      readonly callId: string;
+      readonly toolName: string;
+      readonly line?: number;
+      readonly status: "running" | "completed" | "error" | "interrupted" | "cancelled";
+    }[];
+  };
   readonly rule?: {
     readonly tool: string;
     readonly input?: Readonly<Record<string, unknown>>;
@@ -339,6 +350,23 @@ export interface McpServerTool {
 
 export interface NewToken extends Token {
   readonly token: string;
+}
+
+export interface Node {
+  readonly id: string;
+  readonly role: "server" | "worker";
+  readonly name: string;
+  readonly version: string;
+  readonly url?: string;
+  readonly state: "serving" | "draining" | "silent";
+  readonly startedAt: number;
+  readonly calls: number;
+  readonly load: number;
+  readonly memory: number;
+  readonly lag?: number;
+  readonly silence: number;
+  readonly isSelf: boolean;
+  readonly lanes?: readonly string[];
 }
 
 export interface Overview {
@@ -698,6 +726,8 @@ export interface Answers {
   readonly "POST /api/reload": LoadReport;
   readonly "GET /api/server": Server;
   readonly "GET /api/reloads": { readonly items: readonly Reload[] };
+  readonly "GET /api/nodes": { readonly items: readonly Node[] };
+  readonly "POST /api/nodes/{id}/drain": { readonly id: string };
   readonly "GET /api/tokens": { readonly items: readonly Token[] };
   readonly "POST /api/tokens": NewToken;
   readonly "DELETE /api/tokens/{id}": { readonly id: string };
@@ -722,6 +752,13 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
+  readonly "POST /api/code": CallAnswer;
+  readonly "POST /api/calls/{callId}/tool": {
+    readonly path: string;
+    readonly parameters: readonly string[];
+    readonly tools: readonly string[];
+    readonly grant: string;
+  };
   readonly "GET /api/loops": { readonly items: readonly Loop[] };
   readonly "POST /api/loops/{sessionID}/resume": LoopRelease;
   readonly "POST /api/calls/{callId}/test": {

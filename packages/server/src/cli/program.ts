@@ -343,6 +343,14 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addHelpText("after", callHelp)
     .action(runs(async () => (await import("./commands/call.ts")).call));
 
+  command("run", "run code over the tools: TypeScript or JavaScript with tools.NAMESPACE.NAME(args)")
+    .argument("<file>", "the code; - for standard input")
+    .option("-y, --yes", "approve dangerous tools beforehand")
+    .option("--timeout <duration>", "stop it after 500ms, 30s, 2m, without the time for approvals")
+    .option("--session <id>", "the session that the calls belong to")
+    .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
+    .action(runs(async () => (await import("./commands/run.ts")).run));
+
   command("new", "write the beginnings of a tool")
     // Completion offers these words, but any word is accepted, because with --style the tool's name stands here.
     .addArgument(new Argument("[contract]", "how it is written").choices(contractNames).argParser(String))
@@ -408,7 +416,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .argument("[files...]", "default: evals/*.yaml of the workspace")
     .option("--offline", "ask no model, although a provider is configured")
     .option("--model <name>", "as GET /v1/models lists it; default: the file's, or the config's chat.model")
-    .option("--runs <count>", "ask each prompt so often; default: the file's, or 5", wholeNumber)
+    .option("--runs <count>", "ask each prompt so often; default: the file's, or 5", oneOrMore)
     .addHelpText("after", evalHelp)
     .action(runs(async () => (await import("./commands/eval.ts")).evaluateFiles));
 
@@ -457,6 +465,12 @@ function oneOf(name: string, description: string, words: readonly string[]): Arg
 function wholeNumber(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
   return Number(text);
+}
+
+function oneOrMore(text: string): number {
+  const count = wholeNumber(text);
+  if (count === 0) throw new InvalidArgumentError("It must be 1 or more.");
+  return count;
 }
 
 function portNumber(text: string): number {

@@ -94,6 +94,24 @@ export const calls = {
     stage: ["Stage", "阶段"],
     share: ["Share", "占比"],
   },
+  code: {
+    title: ["Code", "代码"],
+    waits: ["waits here", "在此等待"],
+    more: ["and {count} more", "还有 {count} 次"],
+    save: ["Keep as a tool", "保存为工具"],
+    saveAbout: [
+      "Writes a single-file tool. Plain values that the code gives to tools become its parameters.",
+      "写出一个单文件工具。代码传给工具的普通值成为它的参数。",
+    ],
+    name: ["Name", "名称"],
+    nameAbout: ["Small letters, digits, - and _", "小写字母、数字、- 和 _"],
+    description: ["What it does, for models", "它做什么（供模型阅读）"],
+    saved: ["Written to {path}", "已写入 {path}"],
+    grant: [
+      "It runs in the sandbox. To let it call tools outside, write into the config:",
+      "它在沙箱中运行。要让它调用沙箱外的工具，请写入配置：",
+    ],
+  },
   stages: {
     before: ["Before it ran", "运行之前"],
     run: ["The tool itself", "工具本身"],
@@ -218,6 +236,33 @@ export const calls = {
     },
     loops: ["Loops caught", "拦截的死循环"],
     noLoops: ["No session went in circles in the last 24 hours.", "最近 24 小时没有会话陷入死循环。"],
+  },
+  nodes: {
+    about: [
+      "The servers and workers on the same database. With SQLite there is one.",
+      "同一个数据库上的服务器和工作进程。使用 SQLite 时只有一个。",
+    ],
+    versionsDiffer: [
+      "Not all nodes have the same version. Bring them all to one.",
+      "各节点的版本不一致。请统一版本。",
+    ],
+    node: ["Node", "节点"],
+    self: ["this one", "本节点"],
+    state: ["State", "状态"],
+    version: ["Version", "版本"],
+    calls: ["Calls", "调用"],
+    load: ["Load", "负载"],
+    memory: ["Memory", "内存"],
+    lag: ["Database", "数据库延迟"],
+    started: ["Started", "启动于"],
+    actions: ["Actions", "操作"],
+    drain: ["Hand over and end", "移交并结束"],
+    roles: { server: ["Server", "服务器"], worker: ["Worker", "工作进程"] },
+    states: {
+      serving: ["Serving", "服务中"],
+      draining: ["Draining", "正在移交"],
+      silent: ["Silent", "无响应"],
+    },
   },
   loops: {
     names: {

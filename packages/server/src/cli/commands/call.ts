@@ -12,6 +12,7 @@ import type {
 } from "@toolrack/core";
 import type { CallRecorder } from "../../calls/index.ts";
 import { parseToolReference, verdictByRules } from "../../calls/index.ts";
+import { reasonOf } from "../../helpers/values.ts";
 import type { App } from "../../rack/index.ts";
 import type { ApprovalRule, CallTrace } from "../../store/index.ts";
 import { parsePairs, readArguments } from "../arguments.ts";
@@ -185,7 +186,7 @@ async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefine
     const [store, { CallRecorder }] = await Promise.all([app.store(), import("../../calls/index.ts")]);
     return new CallRecorder(app.book, store.calls, talkingLogger(cli));
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    const reason = reasonOf(thrown);
     cli.talk(`warning: the call is kept in ${app.log.file} only. ${reason}`);
     return undefined;
   }
