@@ -10,8 +10,8 @@ import { type CaseStep, type LoopCase, loopCases } from "./loop-cases.ts";
  *
  * PATH is a folder of `.jsonl` files with a run per line: `id`, `kind` ("stuck", "legitimate", or absent: then a run is
  * stuck if five calls in a row gave answers that their tools had given before) and `steps`, each with `tool`, `args`,
- * `result`, and where known `isError`, `readOnly`, `poll`, `took` (milliseconds inside the tool) and `round`. Without
- * PATH the runs of `loop-cases.ts` are taken.
+ * `result`, and where known `isError`, `readOnly`, `poll`, `took` (milliseconds inside the tool), `round` and `says` (the
+ * answer without noise). Without PATH the runs of `loop-cases.ts` are taken.
  */
 async function main(args: readonly string[]): Promise<void> {
   const details = args.includes("--details");
@@ -173,7 +173,8 @@ function nameOf(tool: string): string {
 }
 
 /** What a call said, without times, durations, counters and ids, in a simpler way than the registry leaves them out. */
-function answerOf({ tool, result }: CaseStep): string {
+function answerOf({ tool, result, says }: CaseStep): string {
+  if (says !== undefined) return `${tool}\n${says}`;
   return `${tool}\n${result
     .replace(/\b\d{4}-\d\d-\d\d[T ][\d:.,]+Z?/g, "")
     .replace(/\b(?:line \d+:|In ?\[\d+\]|[\d.]+ ?m?s\b|req_\w+|0x[0-9a-f]+)/g, "")}`;

@@ -8,6 +8,8 @@ export interface CaseStep {
   readonly poll?: boolean;
   /** Milliseconds inside the tool. */
   readonly took?: number;
+  /** What the result says without noise, where the run knows it. */
+  readonly says?: string;
   /** The model turn, where one turn makes several calls. */
   readonly round?: string;
 }

@@ -61,8 +61,8 @@ export {
 export { RegistrySnapshot } from "./registry/catalog.ts";
 export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
 export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";
-export type { Meanings, WeightedWord, WordVectors } from "./registry/search/meaning.ts";
-export type { Likeness, SearchHelper, SearchSettings } from "./registry/search/tool-search.ts";
+export type { Meanings, WeightedWord, WordVectors } from "./registry/search/search-document.ts";
+export type { SearchHelper, SearchSettings } from "./registry/search/tool-search.ts";
 export { compileSchema } from "./schema/compile-schema.ts";
 export type { SchemaIssue } from "./schema/issue.ts";
 export { type CompiledSchema, type InferInput, SchemaError } from "./schema/types.ts";

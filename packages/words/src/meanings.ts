@@ -72,13 +72,6 @@ export class Meanings {
     return toUnit(vector);
   }
 
-  /** The cosine of two texts, seen from the middle of all documents; undefined when no word of one of them is known. */
-  likeness(one: Iterable<string>, other: Iterable<string>): number | undefined {
-    const left = this.vectorOf(one);
-    const right = this.vectorOf(other);
-    return left && right && dot(left, right);
-  }
-
   /** The largest cosine of a document and one of the vectors, seen from the middle; 0 for a document of unknown words. */
   similarity(vectors: readonly Float32Array[], slot: number): number {
     if (this.#known[slot] !== 1) return 0;

@@ -79,11 +79,17 @@ export class WordTable {
 
   /** Adds the vector of a row, times a weight, to `sum`. */
   add(row: number, weight: number, sum: Float32Array): void {
-    const part = this.#parts.findLast(({ first }) => first <= row)!;
+    const part = this.#partOf(row);
     const { rows, scales } = part;
     const scale = scales[row - part.first]! * weight;
     let at = (row - part.first) * this.dimensions;
     for (let dimension = 0; dimension < this.dimensions; dimension++) sum[dimension]! += rows[at++]! * scale;
+  }
+
+  #partOf(row: number): LoadedPart {
+    let at = this.#parts.length - 1;
+    while (this.#parts[at]!.first > row) at--;
+    return this.#parts[at]!;
   }
 
   #inflected(word: string): readonly number[] | undefined {
@@ -128,7 +134,7 @@ export class WordTable {
     const mask = this.#places.length - 1;
     for (let at = hash(text, start, length) & mask; this.#places[at] !== 0; at = (at + 1) & mask) {
       const row = this.#places[at]! - 1;
-      const { words, starts, first } = this.#parts.findLast((part) => part.first <= row)!;
+      const { words, starts, first } = this.#partOf(row);
       const begins = starts[row - first]!;
       if (starts[row - first + 1]! - begins - 1 === length && isSame(words, begins, text, start, length))
         return row;

@@ -3,7 +3,7 @@ import { assessFinished, assessLast, assessNext } from "../loop/detect-doom-loop
 import { EntryIndex } from "../loop/entry-index.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { emptyLoopState, type LoopMemory, memoryOf, recordCall, recordInto } from "../loop/loop-state.ts";
-import { declaredKey, isInfrastructureFailure, isPoll } from "../loop/records.ts";
+import { declaredKey, isInfrastructureFailure, isPoll, saysBusy } from "../loop/records.ts";
 import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import type { RawResult } from "../tool/result.ts";
@@ -139,7 +139,7 @@ export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolea
   if (frame.resultKeys !== undefined) return;
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
   try {
-    frame.resultKeys = resultKeys(draft, Date.now());
+    frame.resultKeys = resultKeys(draft, Date.now(), frame.input);
   } catch {
     // A failing detector must not fail the call.
   }
@@ -202,8 +202,8 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   const content = result?.content ?? "";
   const at = toEpoch(frame.endedAt);
   // Kept with the frame, because text that is appended later is not the tool's result.
-  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at);
-  const { resultKey, exactKey, saysError } = frame.resultKeys;
+  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at, frame.input);
+  const { resultKey, exactKey, saysError, isShort } = frame.resultKeys;
   // Written member by member: spreading two parts into it took 150 ns.
   return {
     callId: frame.callId,
@@ -212,10 +212,13 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
     resultKey,
     exactKey,
     saysError,
+    isShort,
     resultLength: content.length,
     isError: error !== undefined,
     errorCode: error?.code,
-    infrastructure: error !== undefined && isInfrastructureFailure(error.cause),
+    infrastructure:
+      (error !== undefined && isInfrastructureFailure(error.cause)) ||
+      ((error !== undefined || saysError) && saysBusy(content)),
     executed: frame.startedAt > 0,
     readOnly: metadata?.readOnly === true,
     changes: metadata?.readOnly === false,

@@ -1,4 +1,5 @@
 import { hashText, hashValue } from "../schema/hash.ts";
+import { safeJson } from "../schema/json.ts";
 
 /**
  * The key of a call's arguments, made when it is first needed. Calls are compared by a mark first, which is nearly always
@@ -9,26 +10,38 @@ export class ArgumentsKey {
   readonly mark: number;
   #args: unknown;
   #text: string | undefined;
+  readonly #isLong: boolean;
 
   constructor(args: unknown) {
     hasLongText = false;
     this.mark = markOf(args);
     this.#args = args;
     // Long texts are not held on to.
+    this.#isLong = hasLongText;
     if (hasLongText) void this.text;
   }
 
   get text(): string {
     if (this.#text === undefined) {
       this.#text = hashValue(this.#args);
-      this.#args = undefined;
+      if (this.#isLong) this.#args = undefined;
     }
     return this.#text;
+  }
+
+  /** Whether the arguments differ from others in their numbers alone. Not known of long ones. */
+  isNextTo(other: string | ArgumentsKey): boolean {
+    if (typeof other === "string" || this.#isLong || other.#isLong) return false;
+    return withoutNumbers(this.#args) === withoutNumbers(other.#args);
   }
 
   toJSON(): string {
     return this.text;
   }
+}
+
+function withoutNumbers(args: unknown): string {
+  return safeJson(args).text.replace(/\d+/g, "");
 }
 
 export function textOf(key: string | ArgumentsKey): string {

@@ -1,7 +1,7 @@
 import { hashText } from "../schema/hash.ts";
 import type { EntryIndex } from "./entry-index.ts";
 import { loopClears, loopEvidence } from "./loop-messages.ts";
-import { predict } from "./loop-state.ts";
+import { predict } from "./prediction.ts";
 import { signals } from "./signals.ts";
 import { blockedBeforeStop, fullWeight, roundsNeeded } from "./thresholds.ts";
 import {

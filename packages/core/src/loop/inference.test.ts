@@ -41,7 +41,7 @@ describe("a call seems to only read", () => {
   });
 
   it("waits if its name says so", () => {
-    expect(["wait_for_build", "pollJob", "sleep", "get_status"].map(seemsToWait)).toEqual([
+    expect(["wait_for_build", "pollJob", "sleep", "get_status"].map((tool) => seemsToWait(tool))).toEqual([
       true,
       true,
       true,
@@ -67,6 +67,12 @@ describe("a text says that it is an error", () => {
     "src/a.c:3:4: error: expected ;",
     "a\nsrc/a.c:3:4: error: expected ;",
     "Usage: edit START:END",
+    "bash: 第 12 行： mvn：未找到命令",
+    "bash: Zeile 3: mvn: Kommando nicht gefunden.",
+    "ОШИБКА: отношение не существует",
+    "No replacement was performed, old_str did not appear in a.ts.",
+    "On branch main\nnothing to commit, working tree clean",
+    "HTTP/1.1 403 Forbidden",
   ])("%s", (text) => expect(saysError(text)).toBe(true));
 
   it.each([
@@ -77,6 +83,10 @@ describe("a text says that it is an error", () => {
     '{"ok":true,"errors":[]}',
     "error: old value\n[The command completed with exit code 0.]",
     "accepted order 17",
+    "No errors found.",
+    "Your command ran successfully and did not produce any output.",
+    "not ready yet",
+    "Saved. It is not published.",
     "The error rate is 0.1 %",
   ])("but not %s", (text) => expect(saysError(text)).toBe(false));
 });
@@ -126,22 +136,37 @@ describe("answers that were all given before", () => {
     result,
     readOnly,
   });
-  const known = times(3, (index) => look(`a${index}`, `answer ${index}`));
+  const answer = (number: number) => `answer ${number}, which only some of the questions can have`;
+  const known = times(3, (index) => look(`a${index}`, answer(index)));
 
   it("are a loop whatever the arguments, until something changes", () => {
-    const again = times(12, (index) => look(`b${index}`, `answer ${index % 3}`));
+    const again = times(12, (index) => look(`b${index}`, answer(index % 3)));
     expect(ladder([...known, ...again])).toBe("7/11/15");
     const running = session();
     const verdicts = running.all([...known, ...again]);
     expect(verdicts[6]?.finished).toMatchObject({ action: "nudge", signal: "known_answers" });
     running.make({ tool: "edit", args: "x", result: "ok" });
-    expect(running.make(look("c", "answer 1")).finished.action).toBe("none");
+    expect(running.make(look("c", answer(1))).finished.action).toBe("none");
   });
 
   it("are remembered longer than the calls themselves", () => {
-    const many = times(40, (index) => look(`a${index}`, `answer ${index}`));
-    const again = times(5, (index) => look(`b${index}`, `answer ${index}`));
+    const many = times(40, (index) => look(`a${index}`, answer(index)));
+    const again = times(5, (index) => look(`b${index}`, answer(index)));
     expect(ladder([...many, ...again]).split("/")[0]).toBe("44");
+  });
+});
+
+describe("one question after the other with the same answer", () => {
+  const ask = (args: string, result: string): Step => ({ tool: "get_state", args, result, readOnly: true });
+
+  it("is no loop where the answer is short and says something", () => {
+    expect(ladder(times(20, (index) => ask(`service ${index}`, "healthy")))).toBe("0/0/0");
+  });
+
+  it("is one where the answer is that there is nothing", () => {
+    expect(ladder(times(9, (index) => ask(`word${index}`, "No matches found")))).toBe("4/6/9");
+    expect(ladder(times(9, (index) => ask(`word${index}`, "[]")))).toBe("4/6/9");
+    expect(ladder(times(9, (index) => ask(`词${index}`, "未找到相关结果。")))).toBe("4/6/9");
   });
 });
 

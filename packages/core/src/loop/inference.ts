@@ -19,9 +19,11 @@ export function seemsReadOnly(tool: string, args: unknown, changes = false): boo
   return !named.isProgram || !redirects(args);
 }
 
-/** Whether the name says that the tool waits, so that the time it takes itself is time waited. */
-export function seemsToWait(tool: string): boolean {
-  return effectOfName(tool).waits;
+/** Whether the name or a command says that the call waits, so that the time it takes itself is time waited. */
+export function seemsToWait(tool: string, args?: TellingArguments): boolean {
+  if (effectOfName(tool).waits) return true;
+  const command = args?.command ?? args?.cmd ?? args?.script;
+  return typeof command === "string" && /(?:^|[;&|\n])\s*(?:sleep|wait|watch|timeout)\b/i.test(command);
 }
 
 /** Whether the name says that the tool changes something. */
@@ -84,7 +86,7 @@ function effectOfName(tool: string): NameEffect {
   return found;
 }
 
-interface TellingArguments {
+export interface TellingArguments {
   readonly command?: unknown;
   readonly cmd?: unknown;
   readonly script?: unknown;
@@ -151,7 +153,7 @@ const readEnd = 400;
 
 /** Most texts have none of these, and to see that costs a third of the pattern below. */
 const mayBeError =
-  /rror|RROR|ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn/;
+  /rror|RROR|ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus/;
 
 const says = new RegExp(
   [
@@ -164,7 +166,7 @@ const says = new RegExp(
     String.raw`\bException in thread "`,
     String.raw`(?<=^|\n)npm (?:ERR!|error) `,
     String.raw`\bBUILD FAIL(?:URE|ED)\b`,
-    String.raw`: (?:command )?not found(?=\s*(?:$|\n))`,
+    String.raw`: (?:command )?not found(?=\s*(?:$|\n))|\bcommand not found: `,
     String.raw`: (?:No such file or directory|Permission denied|Is a directory|Not a directory|cannot access|cannot open)\b`,
     String.raw`\b(?:Segmentation fault|panicked at|core dumped)`,
     String.raw`\bhas introduced new syntax error`,
@@ -173,7 +175,9 @@ const says = new RegExp(
     // Codes of how a program ended.
     String.raw`\b(?:exit(?:ed)?|return(?:ed)?|finished|completed|terminated)(?: with)?[ _-]?(?:exit[ _-]?)?(?:code|status)["']?\s?[:=]?\s?-?[1-9]\d*\b`,
     String.raw`\bexited with -?[1-9]\d*\b`,
+    String.raw`\bHTTP(?:\/[\d.]+)? [45]\d\d\b|\b(?:401 Unauthorized|403 Forbidden|404 Not Found)`,
     // JSON.
+    String.raw`"status(?:_?code)?"\s*:\s*"?[45]\d\d\b`,
     String.raw`"(?:error|errors|error_message|errorMessage)"\s*:\s*(?!null|false|""|\[\]|0\b|\{\})`,
     String.raw`"(?:ok|success|succeeded)"\s*:\s*false`,
     String.raw`"(?:status|state|result|type)"\s*:\s*"(?:error|failed|failure)"`,
@@ -186,11 +190,33 @@ const says = new RegExp(
 const endedWell =
   /\b(?:exit(?:ed)?|finished|completed)(?: with)?[ _-]?(?:exit[ _-]?)?(?:code|status)["']?\s?[:=]?\s?0\b/i;
 
+/** What short answers say that were given in vain, in some languages. "No errors" is none. */
+const inVain =
+  /(?:\b(?:no|not|nothing|cannot|can't|couldn't|didn't|doesn't|isn't|wasn't|unable|(?<!\b0 )fail(?:s|ed|ure)|denied|refused|rejected|invalid|missing|unknown|unauthorized|forbidden)\b(?! (?:errors?|warnings?|issues?|problems?|conflicts?|longer|yet|ready)\b)|\b(?:nicht|keine|fehler|ungültig|introuvable|erreur|impossible|échec|pas|no existe|no encontrad[oa]|denegado|non trovato|não)(?![\p{L}])|未找到|找不到|没有|不存在|无法|失败|错误|拒绝|无效|未知|超时|エラー|失敗|ません|오류|실패|없습니다|не найден|не существует|ошибк|отказано|невозможно)/iu;
+/** Characters. Within the first sentence, and not far behind its beginning. */
+const firstClause = 80;
+const didWork = /\b(?:success(?:ful(?:ly)?)?|succeeded|done|passed|completed)\b/i;
+const shortAnswer = 300;
+/** JSON without any value, or nothing at all. */
+const isEmpty =
+  /^[\s[\]{},]*(?:"\w+"\s*:\s*(?:\[\]|\{\}|null|""|0|false)[\s[\]{},]*)*$|^(?:null|none|undefined)$/i;
+
+/** Whether a text has nothing in it. */
+export function saysNothing(text: string): boolean {
+  return text.length <= shortAnswer && isEmpty.test(text);
+}
+
+function wasInVain(text: string): boolean {
+  const at = text.search(inVain);
+  return at >= 0 && at <= firstClause && !/[.!?]/.test(text.slice(0, at)) && !didWork.test(text);
+}
+
 /**
- * Whether the text of a result reads like an error: a complaint at its beginning, a traceback, an exit code, or an error
- * in JSON. Looks only at both ends.
+ * Whether the text of a result reads like an error: a complaint at its beginning, a traceback, an exit code, an error in
+ * JSON, or a short answer that something did not work. Of a long text looks only at both ends.
  */
 export function saysError(text: string): boolean {
+  if (text.length <= shortAnswer && wasInVain(text)) return true;
   const ends = text.length <= 2 * readEnd ? text : `${text.slice(0, readEnd)}\n${text.slice(-readEnd)}`;
   return mayBeError.test(ends) && says.test(ends) && !endedWell.test(ends);
 }

@@ -62,11 +62,11 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
     callId: record.callId,
     tool: record.toolName,
     argsKey: declaredKey(metadata, parameters) ?? record.parametersHash,
-    ...resultKeys(said, at),
+    ...resultKeys(said, at, parameters),
     resultLength: said.content.length,
     isError: error !== undefined,
     errorCode: error?.code,
-    infrastructure: connectionCodes.some((code) => failure.includes(code)),
+    infrastructure: saysBusy(failure),
     executed: error === undefined || !refusals.has(error.code),
     readOnly: metadata.readOnly === true,
     changes: metadata.readOnly === false,
@@ -113,6 +113,15 @@ const connectionCodes =
     " ",
   );
 const isConnectionCode: ReadonlySet<unknown> = new Set(connectionCodes);
+
+const busy =
+  /\b(?:HTTP(?:\/[\d.]+)?|status(?: code)?):? (?:429|5\d\d)\b|\b(?:429 too many requests|50[0234] (?:internal server error|bad gateway|service unavailable|gateway time-?out))|\brate limit exceeded/i;
+
+/** Whether the text of an error says that the network or an overloaded service failed. */
+export function saysBusy(text: string): boolean {
+  const start = text.slice(0, 400);
+  return busy.test(start) || connectionCodes.some((code) => start.includes(code));
+}
 
 const deepestCause = 8;
 

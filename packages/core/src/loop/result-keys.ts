@@ -1,8 +1,9 @@
-import { hashSamples, hashText, hashValue } from "../schema/hash.ts";
+import { hashSamples, hashText, hashValue, hashWithout } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
-import { saysError } from "./inference.ts";
-import { maskNoise, maskVolatile, partOf } from "./noise.ts";
+import { saysError, saysNothing } from "./inference.ts";
+import { type Noise, noiseIn } from "./noise.ts";
+import { stableResultLength } from "./thresholds.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
 
@@ -11,28 +12,31 @@ export interface ResultKeys {
   /** Equal for equal results of calls with equal arguments. */
   readonly resultKey: string;
   /**
-   * Equal for equal results of calls with different arguments. In errors, request ids, times, durations and counters are
-   * masked; in other results nothing.
+   * Equal for equal results of calls with different arguments. Of errors, times, durations, counters, and ids that the
+   * arguments do not name are left out; of other results nothing.
    */
   readonly exactKey: string;
   /** The text reads like an error, although the tool did not say that it failed. */
   readonly saysError: boolean;
+  /** A short answer such as "healthy", which many questions can have: not that there is nothing, or that something failed. */
+  readonly isShort: boolean;
 }
 
 /**
  * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
- * only. Costs about 30 µs at any size, somewhat more where every line has a time.
+ * only. Costs less than 40 µs at any size.
  */
-export function resultKeys(result: Parts, at: number): ResultKeys {
+export function resultKeys(result: Parts, at: number, args?: unknown): ResultKeys {
   const isError = result.type === "error";
-  const text = textKeys(result.content, at, isError);
+  const text = textKeys(result.content, at, isError, args);
   const others = partsBeyondText(result);
   if (others === undefined) return text;
-  const beyond = textKeys(others, at, isError);
+  const beyond = textKeys(others, at, isError, args);
   return {
     resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
     exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
     saysError: text.saysError,
+    isShort: false,
   };
 }
 
@@ -64,11 +68,13 @@ function partsBeyondText({
   const size = structuredText?.length ?? content.length;
   if (structured !== undefined && (structuredText !== undefined || size <= large)) {
     const text =
-      size <= large ? (structuredText ?? safeJson(structured).text) : `${size} ${hashSamples(structured)}`;
+      size <= large
+        ? (structuredText ?? safeJson(structured).text)
+        : `${size} ${inLetters(hashSamples(structured))}`;
     if (text !== content) parts.push(text);
   }
   for (const { mime, filename, url } of attachments ?? []) {
-    parts.push(`${mime} ${filename} ${url.startsWith("data:") ? longTextKey(url) : url}`);
+    parts.push(`${mime} ${filename} ${url.startsWith("data:") ? inLetters(longTextKey(url)) : url}`);
   }
   const media = blocks?.filter((block) => block?.type !== "text") ?? [];
   if (media.length > 0) parts.push(media.map((block) => hashMedia(block)).join(" "));
@@ -78,63 +84,116 @@ function partsBeyondText({
 /** Pictures and sounds are long texts; the rest of a block is short. */
 function hashMedia(block: object): string {
   const { data, ...rest } = { data: undefined, ...block } as { readonly data: unknown }; // A block may have any members.
-  return typeof data === "string" ? `${longTextKey(data)} ${hashValue(rest)}` : hashSamples(block);
+  return inLetters(typeof data === "string" ? `${longTextKey(data)} ${hashValue(rest)}` : hashSamples(block));
 }
 
-/** Characters. In a longer text, noise is masked only at both ends. */
-const wholeText = 4_096;
-const wholeEnd = 1_280;
+/** A fingerprint must not be taken for an id that may be left out. */
+function inLetters(hash: string): string {
+  return hash.replace(/\d/g, (digit) => "ghijklmnop"[Number(digit)]!);
+}
+
+/** Characters. In a longer text, noise is looked for at both ends, and where these are full of it in some lines between. */
+const wholeText = 2_560;
+const wholeEnd = 640;
 
 /** How far a cut may move to fall on the beginning of a line. Characters. */
 const cutSlack = 256;
 
 /**
- * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only the ends are
- * masked, to bound the work; a change in the middle changes the keys.
+ * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only parts are read, to
+ * bound the work. Between its ends a change of one character changes the keys, unless both ends are full of noise, as in
+ * a log with a time in every line: then some lines are compared.
  */
-export function textKeys(text: string, at: number, isError: boolean): ResultKeys {
+export function textKeys(text: string, at: number, isError: boolean, args?: unknown): ResultKeys {
   const says = !isError && saysError(text);
-  if (text.length <= wholeText) return keysOf(text, at, isError, says);
+  const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
+  const keysOf = (noise: Noise | undefined, from: number, to: number): ResultKeys => {
+    const exact = noise === undefined || !(isError || says) ? hashText(text, from, to) : undefined;
+    const isKept = noise === undefined || !noise.isAside;
+    return {
+      resultKey: isKept ? (exact ?? hashText(text, from, to)) : hashWithout(text, noise.spans, from, to),
+      exactKey: exact ?? hashWithout(text, withoutNamed(text, noise!, args), from, to),
+      saysError: says,
+      isShort,
+    };
+  };
+  if (text.length <= wholeText) return keysOf(noiseIn(text, at), 0, text.length);
   const headEnd = cutBeforeLine(text, wholeEnd);
   const tailStart = cutBeforeLine(text, text.length - wholeEnd);
+  const [ofHead, ofTail] = [noiseIn(text, at, 0, headEnd), noiseIn(text, at, tailStart, text.length)];
+  const head = keysOf(ofHead, 0, headEnd);
+  const tail = keysOf(ofTail, tailStart, text.length);
   const middle = middleKey(text, headEnd, tailStart);
-  const head = keysOf(text, at, isError, says, 0, headEnd);
-  const tail = keysOf(text, at, isError, says, tailStart);
+  const isFull = isFullOfNoise(ofHead) && isFullOfNoise(ofTail);
+  const read = isFull
+    ? linesBetween(text, headEnd, tailStart).map(([from, to]) =>
+        keysOf(noiseIn(text, at, from, to), from, to),
+      )
+    : [];
+  const join = (key: "resultKey" | "exactKey", isSampled: boolean) =>
+    hashText(`${head[key]} ${isSampled ? read.map((line) => line[key]).join(" ") : middle} ${tail[key]}`);
   return {
-    resultKey: hashText(`${head.resultKey} ${middle} ${tail.resultKey}`),
-    exactKey: hashText(`${head.exactKey} ${middle} ${tail.exactKey}`),
+    resultKey: join("resultKey", isFull),
+    exactKey: join("exactKey", isFull && (isError || says)),
     saysError: says,
+    isShort,
   };
 }
 
-function keysOf(
-  text: string,
-  at: number,
-  isError: boolean,
-  saysError: boolean,
-  from = 0,
-  to = text.length,
-): ResultKeys {
-  const general = maskVolatile(text, at, from, to);
-  if (general === partOf(text, from, to)) {
-    const key = hashText(text, from, to);
-    return { resultKey: key, exactKey: key, saysError };
+/** What the caller has named itself is no noise: an error about another id is another error. */
+function withoutNamed(text: string, { spans }: Noise, args: unknown): Noise["spans"] {
+  if (args === undefined || !spans.some(({ isId }) => isId)) return spans;
+  const named = typeof args === "string" ? args : safeJson(args).text;
+  return spans.filter(({ isId, from, to }) => !isId || !named.includes(text.slice(from, to)));
+}
+
+const muchNoise = 4;
+
+function isFullOfNoise(noise: Noise | undefined): boolean {
+  return noise !== undefined && noise.spans.length >= muchNoise;
+}
+
+const sampledLines = 4;
+const linesApart = 16;
+/** Characters of each side in which lines are looked for. */
+const nearLines = 8_192;
+
+/** Some lines of a part of a text, counted from its beginning and from its end. */
+function linesBetween(text: string, from: number, to: number): [number, number][] {
+  const lines: [number, number][] = [];
+  const first = text.slice(from, Math.min(to, from + nearLines));
+  const last = text.slice(Math.max(from + nearLines, to - nearLines), to);
+  let start = 0;
+  for (let line = 1; line <= sampledLines * linesApart; line++) {
+    const end = first.indexOf("\n", start);
+    if (end < 0) break;
+    if (line % linesApart === 0) lines.push([from + start, from + Math.min(end, start + cutSlack)]);
+    start = end + 1;
   }
-  const resultKey = hashText(general);
-  const exactKey = isError || saysError ? hashText(maskNoise(text, at, from, to)) : hashText(text, from, to);
-  return { resultKey, exactKey, saysError };
+  let end = last.length;
+  for (let line = 1; line <= sampledLines * linesApart; line++) {
+    const before = last.lastIndexOf("\n", end - 1);
+    if (before <= 0) break;
+    if (line % linesApart === 0)
+      lines.push([to - last.length + before + 1, to - last.length + Math.min(end, before + cutSlack)]);
+    end = before;
+  }
+  return lines;
 }
 
 /**
  * Cuts before the line with the highest hash of those that begin near an index: masked parts may change their length,
- * which would shift a fixed cut.
+ * which would shift a fixed cut. Long lines may begin with a time.
  */
 function cutBeforeLine(text: string, near: number): number {
   const part = text.slice(near - cutSlack, near + cutSlack);
   let cut = -1;
   let chosen = "";
-  for (let at = part.indexOf("\n"); at >= 0; at = part.indexOf("\n", at + 1)) {
-    const hash = hashText(part, at + 1, Math.min(at + 25, part.length));
+  for (let at = part.indexOf("\n"), end = 0; at >= 0 && end >= 0; at = end) {
+    end = part.indexOf("\n", at + 1);
+    const length = (end < 0 ? part.length : end) - at;
+    const [from, to] = length > 32 ? [at + 25, Math.min(at + 65, at + length)] : [at + 1, at + length];
+    const hash = hashText(part, from, to);
     if (hash <= chosen) continue;
     chosen = hash;
     cut = at + 1;
@@ -150,7 +209,7 @@ const sampleCount = 64;
 const sampleLength = 24;
 
 /** Characters. To compare longer texts as a whole takes longer than 40 µs. */
-const longestCompared = 1_048_576;
+const longestCompared = 262_144;
 
 /** Characters of long texts that are kept, to tell texts apart whose samples are equal. */
 const mostKept = 8_388_608;

@@ -33,7 +33,7 @@ function weightOf(entry: LoopEntry): number {
 
 /** The same for signals that rest on what a call does: an inference counts less. */
 function weightOfEffect(entry: LoopEntry): number {
-  if (entry.waiting) return 1;
+  if (entry.waiting || entry.isNext) return 1;
   return entry.inferred === undefined ? fullWeight : inferredWeight;
 }
 
@@ -195,7 +195,7 @@ const sameError: LoopSignalFunction = (entries, end, head) => {
  * those of the call before and its result is long.
  */
 const stagnation: LoopSignalFunction = (entries, end, head) => {
-  if (head.refused || (!head.readOnly && !head.similar)) return undefined;
+  if (head.refused || head.isShort || (!head.readOnly && !head.similar)) return undefined;
   const series = new Series(head, weightOfEffect);
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;

@@ -60,6 +60,15 @@ describe("resultKey", () => {
     ["the line of sh", "/bin/sh: 14: mvn: not found", "/bin/sh: 2: mvn: not found"],
     ["the line of zsh", "zsh:12: command not found: mvn", "zsh:3: command not found: mvn"],
     ["the line of ksh", "ksh[12]: mvn: not found", "ksh[140]: mvn: not found"],
+    ["the line of a Chinese shell", "bash: 第 12 行： mvn：未找到命令", "bash: 第 615 行： mvn：未找到命令"],
+    ["the line of a German shell", "bash: Zeile 12: mvn fehlt", "bash: Zeile 615: mvn fehlt"],
+    ["the line of a French shell", "bash: ligne 12 : mvn introuvable", "bash: ligne 615 : mvn introuvable"],
+    ["the line of a script from stdin", 'File "<stdin>", line 12, no x', 'File "<stdin>", line 15, no x'],
+    ["references of a browser", "button [ref=s12e5] is disabled", "button [ref=s13e5] is disabled"],
+    ["containers", `container ${"3f78".repeat(16)} is down`, `container ${"89e6".repeat(16)} is down`],
+    ["rays", "denied, Ray ID: 8f14e45fceea167a", "denied, Ray ID: 45c48cce2e2d7fbd"],
+    ["ids of services", "denied (Id: 3KX7Q2M9ABCD4EFG)", "denied (Id: 7QX2M3K9DCBA5GHT)"],
+    ["objects of compilers", "/tmp/ccQ3x8Zz.o: no main here", "/tmp/cckLpAsd.o: no main here"],
     ["a dead process", "bash: line 7: 4242 Killed  ./a.out", "bash: line 9: 4250 Killed  ./a.out"],
     ["a job", "[1] 4242\nstarted the server", "[2] 4250\nstarted the server"],
     ["the end of a job", "[1]+  Done  make", "[3]+  Done  make"],
@@ -177,6 +186,17 @@ describe("resultKey", () => {
       expect(resultKey(text("took 9ms", "middle", "at 10:11:12!"))).not.toBe(key);
     });
 
+    it("is the same for a log with a time in every line, and differs where its lines do", () => {
+      const log = (second: number, word = "fine") =>
+        Array.from(
+          { length: 900 },
+          (_, line) => `2026-07-01T10:${10 + (line % 50)}:${second}Z step ${line} is ${word}`,
+        ).join("\n");
+      expect(resultKey(log(11))).toBe(resultKey(log(12)));
+      expect(resultKey(log(11))).not.toBe(resultKey(log(12, "late")));
+      expect(exactKey(log(11))).not.toBe(exactKey(log(12)));
+    });
+
     it("costs no more when it is longer", () => {
       const cost = (length: number) => {
         const long = "a line of text without numbers\n".repeat(length / 31);
@@ -218,9 +238,12 @@ describe("exactKey", () => {
     expect(exactKey(one, true)).toBe(exactKey(other, true));
   });
 
-  it("differs for errors about different ids", () => {
-    const error = (id: string) => `no user 0190163d-8694-739b-aea5-966c26f8ad${id} (request id: a${id})`;
-    expect(exactKey(error("91"), true)).not.toBe(exactKey(error("92"), true));
+  it("differs for errors about ids that the calls named, and only for those", () => {
+    const user = (id: string) => `0190163d-8694-739b-aea5-966c26f8ad${id}`;
+    const key = (id: string, args?: unknown) =>
+      textKeys(`no user ${user(id)} (request id: a${id})`, at, true, args).exactKey;
+    expect(key("91", { id: user("91") })).not.toBe(key("92", { id: user("92") }));
+    expect(key("91", { name: "bob" })).toBe(key("92", { name: "bob" }));
   });
 
   it("is the resultKey of a text in which nothing is masked", () => {

@@ -26,6 +26,8 @@ export interface LoopRecord extends Omit<LoopCandidate, "args"> {
   readonly exactKey?: string;
   /** The text of the result reads like an error. */
   readonly saysError?: boolean;
+  /** A short answer that many questions can have, such as "healthy". */
+  readonly isShort?: boolean;
   /** Length of the text. Repeating a long result means more than a second "ok". */
   readonly resultLength?: number;
   readonly isError: boolean;
@@ -79,6 +81,12 @@ export interface LoopEntry
   readonly changedWorld: boolean;
   /** The call is part of a wait, which may repeat four times as often. */
   readonly waiting: boolean;
+  /** A short answer that many questions can have: given to other arguments it tells something new. */
+  readonly isShort: boolean;
+  /** The call failed, or its answer reads like an error. */
+  readonly isComplaint: boolean;
+  /** The call before got the same answer to arguments that differ only in their numbers: one of a row is asked for after the other. */
+  readonly isNext: boolean;
   /** The arguments are nearly those of the entry before. Known only with `tokens`. */
   readonly similar: boolean;
   readonly tokens: readonly number[] | undefined;

@@ -2,8 +2,7 @@ import { DefinitionError } from "../tool/define.ts";
 import { canonicalName, withoutHash } from "../tool/name.ts";
 import type { RegistryReader, RegistryStats, ToolInfo } from "../tool/types.ts";
 import { fold, type ToolEntry } from "./entry.ts";
-import type { WordVectors } from "./search/meaning.ts";
-import type { SearchDocument } from "./search/search-document.ts";
+import type { SearchDocument, WordVectors } from "./search/search-document.ts";
 import type { ToolSearch } from "./search/tool-search.ts";
 
 /**

@@ -20,6 +20,26 @@ export function hashText(text: string, from = 0, to = text.length): string {
   return digitsOf(first, second);
 }
 
+/** The fingerprint of a text, or of a part of it, whatever stands in some spans of it, which are in order. */
+export function hashWithout(
+  text: string,
+  spans: readonly { readonly from: number; readonly to: number }[],
+  from = 0,
+  to = text.length,
+): string {
+  first = 0x243f6a88;
+  second = 0x85a308d3;
+  let kept = from;
+  for (const span of spans) {
+    absorbText(text, 0x5b, kept, span.from);
+    kept = span.to;
+  }
+  absorbText(text, 0x5b, kept, to);
+  first = mix(first ^ Math.imul(second, 0x27d4eb2f));
+  second = mix(second ^ Math.imul(first, 0x165667b1));
+  return digitsOf(first, second);
+}
+
 /**
  * A fingerprint of a JSON value, the same for any order of keys: equal values have equal fingerprints, and
  * different values almost surely different ones. Reads the value as `JSON.stringify` does, but a BigInt by

@@ -1,4 +1,4 @@
-import type { Likeness, SearchHelper } from "@toolrack/core";
+import type { SearchHelper, WordVectors } from "@toolrack/core";
 import { ToolIndex } from "@toolrack/core/internal";
 
 /** A search that led to a tool. */
@@ -13,14 +13,14 @@ export interface PastSearch {
  * tools say of themselves.
  */
 export class PastSearches implements SearchHelper {
-  readonly #open: () => Promise<void>;
-  readonly #index = new ToolIndex();
+  readonly #open: (past: PastSearches) => Promise<void>;
+  #index = new ToolIndex();
   /** By id, with the names of tools in lower case. */
   readonly #searches = new Map<string, PastSearch>();
   #version = 0;
 
   /** `open` is awaited before the first search: it adds what was learned before. */
-  constructor(open = async () => {}) {
+  constructor(open: (past: PastSearches) => Promise<void> = async () => {}) {
     this.#open = open;
   }
 
@@ -29,7 +29,13 @@ export class PastSearches implements SearchHelper {
   }
 
   open(): Promise<void> {
-    return this.#open();
+    return this.#open(this);
+  }
+
+  useWords(words: WordVectors): void {
+    this.#index = new ToolIndex(words);
+    for (const { id, query } of this.#searches.values())
+      this.#index.add({ key: id, name: "", description: query });
   }
 
   /** A search with a known id replaces the one before. */
@@ -51,12 +57,12 @@ export class PastSearches implements SearchHelper {
   }
 
   /** A tool gets the more, the more the search that led to it is like this one. Only the nearest of its searches counts. */
-  near(query: string, likeness: Likeness): ReadonlyMap<string, number> {
+  near(query: string): ReadonlyMap<string, number> {
     const found = new Map<string, number>();
     if (this.#searches.size === 0) return found;
-    for (const { key } of this.#index.search(query, { limit: MOST_NEIGHBOURS, intents: false })) {
-      const { query: past, toolName } = this.#searches.get(key)!;
-      const more = LEARNED_WEIGHT * Math.max(0, likeness(query, past) - LEAST_LIKENESS);
+    for (const { key, likeness } of this.#index.alike(query, MOST_NEIGHBOURS)) {
+      const { toolName } = this.#searches.get(key)!;
+      const more = LEARNED_WEIGHT * Math.max(0, likeness - LEAST_LIKENESS);
       if (more > (found.get(toolName) ?? 0)) found.set(toolName, more);
     }
     return found;

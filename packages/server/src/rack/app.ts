@@ -100,6 +100,8 @@ export interface App {
    * unless it was given in the options. From the first use on, the secrets in the store are masked.
    */
   readonly store: () => Promise<Store>;
+  /** The store, if the workspace has one already: for commands that only read. */
+  readonly existingStore: () => Promise<Store | undefined>;
   /** A secret of the workspace; undefined when there is none of this name. */
   readonly secretOf: (name: string) => Promise<string | undefined>;
   /** What was found when the tool files were loaded. */
@@ -319,6 +321,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
       await openValues(false);
       return store;
     },
+    existingStore: async () => options.store ?? (await parts.existingStore()),
     async secretOf(name) {
       if (values === undefined && !parts.hasStore()) return undefined;
       return (await openValues(false))?.secrets.get(name);

@@ -1,15 +1,21 @@
-/** A document of a term: its slot number times this, plus how much the term weighs in it. */
-const SLOT = 256;
-const MOST_WEIGHT = SLOT - 1;
+/** A document of a term: its slot number shifted by this many bits, and below it how much the term weighs in it. */
+const SLOT_SHIFT = 8;
+const MOST_WEIGHT = 2 ** SLOT_SHIFT - 1;
 /** BM25's `k1`: how soon further occurrences of the same word stop counting. Weights are counted in halves. */
 const SATURATION = 2 * 1.2;
 /** BM25's `b`: how much a longer document lowers the weight of each of its words. */
-const LENGTH_DISCOUNT = 0.7;
+const LENGTH_DISCOUNT = 0.75;
 
 /** The terms of a document, each with its weight, and how much its words weigh together. */
 export interface TermCounts {
   readonly length: number;
   readonly counts: ReadonlyMap<string, number>;
+}
+
+/** Where scores are added up, and how much a term counts there. */
+export interface ScoreTarget {
+  readonly scores: Float32Array;
+  readonly weight: number;
 }
 
 /**
@@ -54,7 +60,7 @@ export class Postings {
     let at = 0;
     for (const [term, count] of counts) {
       const number = this.#numberOf(term);
-      insert(this.#lists[number]!, slot * SLOT + Math.min(count, MOST_WEIGHT));
+      insert(this.#lists[number]!, (slot << SLOT_SHIFT) | Math.min(count, MOST_WEIGHT));
       numbers[at++] = number;
     }
     if (slot >= this.#lengths.length) {
@@ -71,7 +77,7 @@ export class Postings {
   remove(slot: number): void {
     for (const number of this.#documents[slot] ?? []) {
       const list = this.#lists[number]!;
-      list.splice(placeOf(list, slot * SLOT), 1);
+      list.splice(placeOf(list, slot << SLOT_SHIFT), 1);
       if (list.length > 0) continue;
       this.#numbers.delete(this.#terms[number]!);
       this.#freeNumbers.push(number);
@@ -85,22 +91,51 @@ export class Postings {
   /** How much a term tells the documents apart: the more, the fewer have it. Most for a term that none has. */
   rarity(term: string): number {
     const number = this.#numbers.get(term);
-    const frequency = number === undefined ? 0 : this.#lists[number]!.length;
-    return Math.log(1 + (this.#size - frequency + 0.5) / (frequency + 0.5));
+    return this.#rarityOf(number === undefined ? 0 : this.#lists[number]!.length);
   }
 
-  /** Adds to the score of each document that has the term: `weight` times a share of 1 that grows with its occurrences. */
-  addScores(term: string, weight: number, scores: Float32Array): void {
+  /**
+   * Adds to the score of each document that has the term, in one or two targets: the target's weight times a share of 1 that
+   * grows with its occurrences.
+   */
+  addScores(term: string, { scores, weight }: ScoreTarget, also?: ScoreTarget): void {
     const number = this.#numbers.get(term);
     if (number === undefined) return;
     const lengths = this.#lengths;
     const fixed = SATURATION * (1 - LENGTH_DISCOUNT);
     const perLength = (SATURATION * LENGTH_DISCOUNT * this.#size) / (this.#total || 1);
+    const others = also?.scores ?? scores;
+    const otherWeight = also?.weight ?? 0;
     for (const posting of this.#lists[number]!) {
-      const slot = (posting / SLOT) | 0;
-      const count = posting % SLOT;
-      scores[slot]! += (weight * count) / (count + fixed + perLength * lengths[slot]!);
+      const slot = posting >> SLOT_SHIFT;
+      const count = posting & MOST_WEIGHT;
+      const share = count / (count + fixed + perLength * lengths[slot]!);
+      scores[slot]! += weight * share;
+      others[slot]! += otherWeight * share;
     }
+  }
+
+  /** How much the terms of a document and other terms are the same, from 0 to 1: the rarer a term, the more it counts. */
+  likeness(slot: number, terms: Iterable<string>): number {
+    const own = this.#documents[slot] ?? [];
+    const others = new Set<number>();
+    let ofOthers = 0;
+    for (const term of terms) {
+      others.add(this.#numbers.get(term) ?? -1);
+      ofOthers += this.rarity(term);
+    }
+    let ofOwn = 0;
+    let shared = 0;
+    for (const number of own) {
+      const rarity = this.#rarityOf(this.#lists[number]!.length);
+      ofOwn += rarity;
+      if (others.has(number)) shared += rarity;
+    }
+    return shared / Math.sqrt(ofOwn * ofOthers || 1);
+  }
+
+  #rarityOf(frequency: number): number {
+    return Math.log(1 + (this.#size - frequency + 0.5) / (frequency + 0.5));
   }
 
   #numberOf(term: string): number {

@@ -1,4 +1,4 @@
-import { joinNeighbours, STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
+import { isUnspaced, joinNeighbours, STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
 
 /**
  * The parts of a request that asks for several things, such as "book a flight, then tell me the weather there"; none when it
@@ -40,30 +40,47 @@ export function queryTerms(query: string): QueryTerm[] {
   if (counts.size === 0) return toQueryTerms(countTerms(text, () => false));
 
   const terms = toQueryTerms(counts);
+  if (counts.words < 2) return terms;
   for (const term of new Set(joinNeighbours(text, isStopWord))) {
     if (!counts.has(term)) terms.push({ term, weight: NEIGHBOURS_WEIGHT, isWord: false });
   }
   return terms;
 }
 
-function countTerms(text: string, skip: (word: string) => boolean) {
-  const counts = new Map<string, { count: number; readonly isWord: boolean }>();
+/** How often a text has each term. */
+class RequestCounts extends Map<string, number> {
+  /** Terms that are words, not numbers or joined pairs. */
+  readonly isWord = new Set<string>();
+  /** How many words are written with spaces between them. */
+  words = 0;
+}
+
+function countTerms(text: string, skip: (word: string) => boolean): RequestCounts {
+  const counts = new RequestCounts();
   tokenize(text, (term, word, joined) => {
+    if (!joined && !isUnspaced(word)) counts.words++;
     if (skip(word)) return;
-    const known = counts.get(term);
-    if (known) known.count++;
-    if (!known) counts.set(term, { count: 1, isWord: !joined && /^\p{L}/u.test(word) });
+    const known = counts.get(term) ?? 0;
+    counts.set(term, known + 1);
+    if (known === 0 && !joined && !isNumber(word)) counts.isWord.add(term);
   });
   return counts;
 }
 
-function toQueryTerms(counts: ReturnType<typeof countTerms>): QueryTerm[] {
-  return Array.from(counts, ([term, { count, isWord }]) => ({
+function toQueryTerms(counts: RequestCounts): QueryTerm[] {
+  return Array.from(counts, ([term, count]) => ({
     term,
     // Saying a word again makes it little more important: long requests repeat the arguments, not the intent.
-    weight: ((2 * count) / (1 + count)) * (/^\p{N}+$/u.test(term) ? NUMBER_WEIGHT : 1),
-    isWord,
+    weight: ((2 * count) / (1 + count)) * (isNumber(term) ? NUMBER_WEIGHT : 1),
+    isWord: counts.isWord.has(term),
   }));
+}
+
+/** Words are of letters or of digits; only the digits of a few scripts take a pattern to tell. */
+function isNumber(word: string): boolean {
+  const code = word.charCodeAt(0);
+  if (code < 128) return code < 58;
+  return !isUnspaced(word) && /^\p{N}/u.test(word);
 }
 
 function isStopWord(word: string): boolean {

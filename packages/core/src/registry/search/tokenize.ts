@@ -111,6 +111,11 @@ const UNDECOMPOSED: Readonly<Record<string, string>> = {
   ı: "i",
 };
 
+/** Whether a word is of a script of East Asia, which is written without spaces. */
+export function isUnspaced(word: string): boolean {
+  return word.charCodeAt(0) >= 0x2e80;
+}
+
 const NOT_ASCII = /[\u0080-\uffff]/;
 const UNSPACED_SCRIPTS = ["Han", "Hiragana", "Katakana", "Hangul", "Thai", "Lao", "Khmer", "Myanmar"]
   .map((script) => `\\p{scx=${script}}`)
@@ -143,7 +148,11 @@ export const STOP_WORDS: ReadonlySet<string> = new Set(
   she should shouldn so some such than thank thanks that the their theirs them themselves then there these they
   this those through thus to too under until up upon us ve very want was wasn we were weren what when where
   whether which while who whom whose why will with within without won would wouldn yes you your yours yourself
-  yourselves`.split(/\s+/),
+  yourselves
+  的 了 着 过 是 在 和 与 或 及 也 都 就 还 又 很 我 你 您 他 她 它 们 这 那 个 些 吗 呢 吧 啊 请 把 被 给 让 帮 想 要 会 能 可 以 有
+  我们 你们 您好 你好 我想 我要 想要 我需 需要 请帮 帮我 帮忙 请问 给我 可以 能否 是否 这个 那个 这些 那些 一个 一些 一下 什么 怎么 如何 谢谢`.split(
+    /\s+/,
+  ),
 );
 
 /** The search terms of a text without stop words and joined pairs, each with the word that it came from. */

@@ -1,8 +1,15 @@
-import type { Meanings, WeightedWord, WordVectors } from "./meaning.ts";
-import { bestOf, highestOf, Postings, type TermCounts } from "./postings.ts";
+import { bestOf, highestOf, Postings, type ScoreTarget, type TermCounts } from "./postings.ts";
 import { clausesOf, type QueryTerm, queryTerms } from "./request.ts";
-import { fieldTexts, SEARCH_FIELDS, type SearchDocument, similarTerms } from "./search-document.ts";
-import { STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
+import {
+  fieldTexts,
+  type Meanings,
+  SEARCH_FIELDS,
+  type SearchDocument,
+  similarTerms,
+  type WeightedWord,
+  type WordVectors,
+} from "./search-document.ts";
+import { isUnspaced, STOP_WORDS, splitWords, tokenize } from "./tokenize.ts";
 
 export interface SearchMatch {
   readonly key: string;
@@ -95,7 +102,7 @@ export class ToolIndex {
     { limit = DEFAULT_LIMIT, accept = () => true, intents = true, bonus }: SearchOptions = {},
   ): SearchMatch[] {
     if (this.size === 0 || !(limit >= 1)) return [];
-    const scores = this.#score(query, intents);
+    const { scores } = this.#score(query, intents);
     for (const [key, more] of bonus ?? []) {
       const slot = this.#slots.get(key);
       if (slot !== undefined) scores[slot]! += more;
@@ -105,67 +112,99 @@ export class ToolIndex {
     return this.#pick(scores, Math.floor(limit), accept);
   }
 
-  /** How much two texts say the same, from 0 to 1, whatever the documents say. */
-  likeness(one: string, other: string): number {
-    const left = this.#rarities(one);
-    const right = this.#rarities(other);
-    const shared = [...left.keys()].filter((term) => right.has(term));
-    const words =
-      sumOf(shared.map((term) => left.get(term)!)) /
-      Math.sqrt(sumOf(left.values()) * sumOf(right.values()) || 1);
-    const meaning = this.#meanings?.likeness(splitWords(one), splitWords(other));
-    return meaning === undefined ? words : (words + meaning) / 2;
-  }
-
-  #rarities(text: string): Map<string, number> {
-    return new Map(queryTerms(text).map(({ term }) => [term, this.#postings.rarity(term)]));
+  /**
+   * The documents that are most like a text, each with how much the two say the same, from 0 to 1: by their words, the rarer
+   * the more, and by what the words mean. Unlike a score, it is the less the more one says that the other does not.
+   */
+  alike(text: string, limit: number): { readonly key: string; readonly likeness: number }[] {
+    if (this.size === 0) return [];
+    const { scores, terms, vectors } = this.#score(text, false);
+    return this.#pick(scores, limit, () => true).map(({ key }) => {
+      const slot = this.#slots.get(key)!;
+      const words = this.#postings.likeness(slot, terms);
+      if (vectors.length === 0) return { key, likeness: words };
+      return { key, likeness: (words + this.#meanings!.similarity(vectors, slot)) / 2 };
+    });
   }
 
   /**
    * The scores of all slots. What the whole request says counts, and beside it the part of the request that a tool fits best:
    * so each of several wishes gets its tools, whatever the others say, and a request for one thing is ranked by all of it.
    */
-  #score(query: string, intents: boolean): Float32Array {
+  #score(query: string, intents: boolean): ScoredRequest {
     const clauses = intents ? clausesOf(query) : [];
-    const { scores, best } = this.#wordScores(this.#knownTerms(query), 0);
+    const terms = this.#knownTerms(query);
+    const [whole, ...parts] = this.#wordScores([terms, ...clauses.map(queryTerms)]);
+    const { scores, best } = whole!;
     // Words that are hardly anywhere say little, even of the tools that fit them best.
     const weight = Math.min(1, best / ENOUGH_WORDS);
-    for (let slot = 0; slot < scores.length; slot++) scores[slot]! *= weight;
-    const parts = clauses.map((clause, at) => this.#wordScores(queryTerms(clause), at + 1));
+    if (weight < 1) for (let slot = 0; slot < scores.length; slot++) scores[slot]! *= weight;
     addBest(scores, parts, CLAUSE_WEIGHT * best * weight);
-    this.#addMeaning([query, ...clauses], scores);
-    return scores;
+    return {
+      scores,
+      terms: terms.flatMap(({ term, isWord }) => (isWord || this.#postings.has(term) ? term : [])),
+      vectors: this.#addMeaning([query, ...clauses], scores),
+    };
   }
 
-  /** How much of what the terms say is in each document, from 0 to 1, and how much is in the best. */
-  #wordScores(terms: readonly QueryTerm[], buffer: number): WordScores {
+  /**
+   * How much of what the terms of each part say is in each document, from 0 to 1, and how much is in the best. A term of several
+   * parts is looked up once.
+   */
+  #wordScores(parts: readonly (readonly QueryTerm[])[]): WordScores[] {
     const count = this.#documents.length;
-    if ((this.#buffers[buffer]?.length ?? 0) < count) this.#buffers[buffer] = new Float32Array(2 * count);
-    const scores = this.#buffers[buffer]!.subarray(0, count).fill(0);
+    const targets = new Map<string, ScoreTarget[]>();
+    const buffers = parts.map((terms, at) => {
+      if ((this.#buffers[at]?.length ?? 0) < count) this.#buffers[at] = new Float32Array(2 * count);
+      const scores = this.#buffers[at]!.subarray(0, count).fill(0);
+      for (const { term, weight } of this.#telling(terms)) {
+        const known = targets.get(term);
+        if (known === undefined) targets.set(term, [{ scores, weight }]);
+        else known.push({ scores, weight });
+      }
+      return scores;
+    });
+    for (const [term, [first, second, ...others]] of targets) {
+      this.#postings.addScores(term, first!, second);
+      for (const other of others) this.#postings.addScores(term, other);
+    }
+    return buffers.map((scores) => ({ scores, best: highestOf(scores) }));
+  }
+
+  /** The terms that some document has, with their shares of what all terms say. */
+  #telling(terms: readonly QueryTerm[]): { readonly term: string; readonly weight: number }[] {
     let most = 0;
+    const found: { readonly term: string; weight: number }[] = [];
     for (const { term, weight, isWord } of terms) {
-      if (!isWord && !this.#postings.has(term)) continue;
+      const isKnown = this.#postings.has(term);
+      if (!isKnown && !isWord) continue;
       const weighed = weight * this.#postings.rarity(term);
       most += weighed;
-      this.#postings.addScores(term, weighed, scores);
+      if (isKnown) found.push({ term, weight: weighed });
     }
-    if (most > 0) for (let slot = 0; slot < count; slot++) scores[slot]! /= most;
-    return { scores, best: highestOf(scores) };
+    for (const each of found) each.weight /= most;
+    if (found.length <= MAX_WEIGHED_TERMS) return found;
+    return found.sort((left, right) => right.weight - left.weight).slice(0, MAX_WEIGHED_TERMS);
   }
 
-  /** Adds how near documents are in meaning to the request or to a part of it: of those with the best words, and the nearest. */
-  #addMeaning(parts: readonly string[], scores: Float32Array): void {
+  /**
+   * Adds how near documents are in meaning to the request or to a part of it: of those with the best words, and the nearest.
+   * Returns what the parts mean.
+   */
+  #addMeaning(parts: readonly string[], scores: Float32Array): Float32Array[] {
     const meanings = this.#meanings;
-    if (meanings === undefined) return;
+    if (meanings === undefined) return [];
     const vectors = parts.flatMap((part) => meanings.vectorOf(splitWords(part)) ?? []);
-    if (vectors.length === 0) return;
+    if (vectors.length === 0) return vectors;
     const candidates = new Set(bestOf(scores, MAX_CANDIDATES));
-    for (const vector of vectors)
+    // What lies near to the whole of several wishes is near to one of them too.
+    for (const vector of vectors.slice(vectors.length > 2 ? 1 : 0))
       for (const slot of meanings.nearest(vector, MAX_CANDIDATES)) candidates.add(slot);
     for (const slot of candidates) {
       const nearest = meanings.similarity(vectors, slot);
       if (nearest > (scores[slot]! > 0 ? 0 : LEAST_SIMILARITY)) scores[slot]! += MEANING_WEIGHT * nearest;
     }
+    return vectors;
   }
 
   /**
@@ -176,7 +215,7 @@ export class ToolIndex {
     const wanted = queryTerms(text);
     const words = wanted.filter((each) => each.isWord);
     const toleratesSlips = words.length <= MAX_WORDS_FOR_SIMILAR;
-    const known = wanted.flatMap((each) => {
+    return wanted.flatMap((each) => {
       if (this.#postings.has(each.term)) return each;
       if (!each.isWord || !toleratesSlips) return each;
       const similar = similarTerms(each.term, this.#postings.terms(), each === words.at(-1));
@@ -184,7 +223,6 @@ export class ToolIndex {
         ? each
         : similar.map((term) => ({ ...each, term, weight: each.weight * SIMILAR_WEIGHT }));
     });
-    return known.slice(0, MAX_WEIGHED_TERMS);
   }
 
   #pick(scores: Float32Array, limit: number, accept: (key: string) => boolean): SearchMatch[] {
@@ -204,7 +242,7 @@ export class ToolIndex {
    */
   #raisePrefixMatches(query: string, scores: Float32Array): void {
     const start = literalSpelling(query);
-    if (start.length < 2 || start.length > MAX_PREFIX_LENGTH || /\s/.test(start)) return;
+    if (start.length < 2 || start.length > MAX_PREFIX_LENGTH || NO_PREFIX.test(start)) return;
     const isKnownWord = queryTerms(query).every(({ term }) => this.#postings.has(term));
     const isName = /[^\p{L}\p{N}]/u.test(start) || !isKnownWord;
     const found = new Set<number>();
@@ -231,8 +269,11 @@ export class ToolIndex {
 
 const none: ReadonlySet<number> = new Set();
 
-function sumOf(values: Iterable<number>): number {
-  return [...values].reduce((sum, value) => sum + value, 0);
+interface ScoredRequest {
+  readonly scores: Float32Array;
+  readonly terms: readonly string[];
+  /** What the request and its parts mean. */
+  readonly vectors: readonly Float32Array[];
 }
 
 interface WordScores {
@@ -244,16 +285,20 @@ interface WordScores {
 function addBest(scores: Float32Array, parts: readonly WordScores[], weight: number): void {
   const useful = parts.filter(({ best }) => best > 0);
   if (useful.length === 0) return;
+  const [first, second, third] = useful.map(({ scores: own }) => own);
+  const [ofFirst, ofSecond, ofThird] = useful.map(({ best }) => weight / best);
   for (let slot = 0; slot < scores.length; slot++) {
-    let most = 0;
-    for (const part of useful) most = Math.max(most, part.scores[slot]! / part.best);
-    scores[slot]! += weight * most;
+    let most = first![slot]! * ofFirst!;
+    if (second !== undefined) most = Math.max(most, second[slot]! * ofSecond!);
+    if (third !== undefined) most = Math.max(most, third[slot]! * ofThird!);
+    scores[slot]! += most;
   }
 }
 
 /**
  * How much each term weighs in a document, in halves. Names and titles that say the same word again do not make it
- * weigh more: a tool has an alias for its callers' sake. Joined words do not make a document longer.
+ * weigh more: a tool has an alias for its callers' sake. Joined words do not make a document longer, but the pairs of
+ * scripts without spaces do: they are the words of such a text.
  */
 function countTerms(texts: ReturnType<typeof fieldTexts>): TermCounts {
   const counts = new Map<string, number>();
@@ -265,7 +310,7 @@ function countTerms(texts: ReturnType<typeof fieldTexts>): TermCounts {
       tokenize(text, (term, word, joined) => {
         if (keepsStopWords ? before.has(term) : STOP_WORDS.has(word)) return;
         counts.set(term, (counts.get(term) ?? 0) + 2 * weight);
-        if (!joined) length += 2 * weight;
+        if (!joined || isUnspaced(word)) length += 2 * weight;
       });
     }
   });
@@ -289,9 +334,11 @@ const DEFAULT_LIMIT = 10;
 /** Of a tool that is found by the beginning of its name alone. */
 const LEAST_SCORE = 1e-6;
 const MAX_NAME_LENGTH = 512;
-/** Longer texts without spaces are sentences of a language that has none. */
 const MAX_PREFIX_LENGTH = 64;
-const MAX_WEIGHED_TERMS = 256;
+/** Several words, or a sentence of a language without spaces. */
+const NO_PREFIX = /\s|[\u0080-\uffff].{12}/;
+/** Of the terms of a long request, those that tell the tools apart most are looked for. */
+const MAX_WEIGHED_TERMS = 128;
 const MAX_WORDS_FOR_SIMILAR = 6;
 const SIMILAR_WEIGHT = 0.5;
 /** How many documents are compared by meaning: of those with the best words, and of those nearest to each part. */

@@ -1,5 +1,4 @@
-import type { WordVectors } from "./meaning.ts";
-import type { SearchDocument } from "./search-document.ts";
+import type { SearchDocument, WordVectors } from "./search-document.ts";
 import { ToolIndex } from "./tool-index.ts";
 
 /** How tools are found. Every part can be switched off. */
@@ -13,17 +12,16 @@ export interface SearchSettings {
   readonly intents?: boolean | undefined;
 }
 
-/** How much two texts say the same, from 0 to 1: by their words, the rarer the more, and by what the words mean. */
-export type Likeness = (one: string, other: string) => number;
-
 /** Knows more about what searches mean than the tools say: such as earlier searches, which led to a tool. */
 export interface SearchHelper {
   /** Different after each change of what it knows. */
   readonly version: number;
   /** Awaited before the next prepared search. If it rejects, search goes on. */
   open(): Promise<void>;
+  /** Given before the first prepared search, if there are vectors of words. */
+  useWords(words: WordVectors): void;
   /** What is added to the scores of tools, by their names in lower case. A tool that says all of the query has about 1. */
-  near(query: string, likeness: Likeness): ReadonlyMap<string, number>;
+  near(query: string): ReadonlyMap<string, number>;
 }
 
 /** The search over the tools of a rack: the index, and what is not in it yet. */
@@ -51,6 +49,7 @@ export class ToolSearch {
   /** Forgets all tools: they must be put again. */
   useWords(words: WordVectors): void {
     this.#index = new ToolIndex(words);
+    this.helper?.useWords(words);
   }
 
   /** Adds to the index what has come since the last search, in steps of a few milliseconds. */
@@ -67,7 +66,7 @@ export class ToolSearch {
   find(query: string, limit: number, accept: (key: string) => boolean): string[] {
     for (const _ of this.indexSteps());
     const { intents } = this.#settings;
-    const bonus = this.helper?.near(query, (one, other) => this.#index.likeness(one, other));
+    const bonus = this.helper?.near(query);
     return this.#index.search(query, { limit, accept, intents, bonus }).map(({ key }) => key);
   }
 }

@@ -89,7 +89,8 @@ export async function search(
   const server = await ServerClient.findIfAny(cli);
   const tools =
     server === undefined
-      ? await withAllTools(cli, async ({ registry }) => {
+      ? await withAllTools(cli, async ({ registry, config, existingStore }) => {
+          if (config.search?.learning !== false) await usePastSearches(registry, existingStore);
           await registry.prepareSearch();
           return registry.search(text, limit).map(toolSummary);
         })
@@ -98,6 +99,19 @@ export async function search(
     if (tools.length > 0) printTools(cli, tools);
     else cli.talk(`No tool fits these words. See all of them with: ${cli.commandLine("list")}`);
   });
+}
+
+/** Lets what a server of the workspace has learned help, as long as learning is switched on. */
+async function usePastSearches(
+  registry: App["registry"],
+  existingStore: App["existingStore"],
+): Promise<void> {
+  const { PastSearches } = await import("../../calls/index.ts");
+  const past = new PastSearches(async () => {
+    const searches = (await existingStore())?.searches;
+    if ((await searches?.state())?.isOn) past.add((await searches?.list()) ?? []);
+  });
+  registry.helpSearch(past);
 }
 
 function fits({ disabled, ...tool }: ListedTool, { category, tag, all }: ToolQuery): boolean {
