@@ -11,7 +11,7 @@ export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";
 export { definitionTokens, estimateTokens, tokenShare } from "./format/tokens.ts";
 export { firstSentence, toSignatures } from "./format/tool-signature.ts";
-export { fileLine } from "./format/tools.ts";
+export { definitionOf, fileLine } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { schemaText } from "./registry/search/search-document.ts";
 export { STOP_WORDS, searchTerms, splitWords, tokenize } from "./registry/search/tokenize.ts";

@@ -120,6 +120,15 @@ export function toDefinition(info: ToolInfo): ToolDefinition {
   };
 }
 
+/** The same; undefined for a tool whose schema library cannot produce JSON Schema. It can be called all the same. */
+export function definitionOf(info: ToolInfo): ToolDefinition | undefined {
+  try {
+    return toDefinition(info);
+  } catch {
+    return undefined;
+  }
+}
+
 /** The tool names that a provider accepts. */
 interface NameRule {
   readonly accepts: RegExp;

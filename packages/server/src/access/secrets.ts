@@ -1,10 +1,19 @@
+import { createHash } from "node:crypto";
 import type { Store, ValueInfo } from "../store/index.ts";
-import { decrypt, EncryptionKey, encrypt, type Keyring, osKeyring, SecretError } from "./encryption.ts";
+import {
+  decrypt,
+  EncryptionKey,
+  encrypt,
+  type Keyring,
+  osKeyring,
+  requireSharedKey,
+  SecretError,
+} from "./encryption.ts";
 
 export interface SecretsOptions {
   /** The workspace's `.toolrack`, where the key lies beside the store. */
   readonly directory: string;
-  readonly store: Pick<Store, "secrets">;
+  readonly store: Pick<Store, "secrets" | "engine" | "identity">;
   /** Default: the keyring of the operating system. */
   readonly keyring?: () => Promise<Keyring | undefined>;
 }
@@ -26,7 +35,10 @@ export async function openSecrets({
   store,
   keyring = osKeyring,
 }: SecretsOptions): Promise<Secrets> {
-  const secrets = new Secrets(store.secrets, new EncryptionKey(directory, keyring));
+  const key = new EncryptionKey(directory, keyring);
+  // A file that is the store has its key beside it. A database server may have nodes with other folders.
+  if (store.engine !== "sqlite") await requireSharedKey(key, store.identity);
+  const secrets = new Secrets(store.secrets, key);
   await secrets.refresh();
   return secrets;
 }
@@ -143,6 +155,14 @@ export class Secrets {
     const key = await this.#key.ensure();
     this.learn(name, value);
     return encrypt(key, name, value);
+  }
+
+  /** A key that all nodes on one database have, for what they tell each other. */
+  async sharedKey(): Promise<Buffer> {
+    return createHash("sha256")
+      .update("toolrack between nodes")
+      .update(await this.#key.ensure())
+      .digest();
   }
 
   /** Throws `SecretError` for a value that this workspace's key did not encrypt. */

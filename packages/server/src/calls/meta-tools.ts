@@ -10,7 +10,7 @@ import {
   type ToolRegistry,
   toDefinition,
 } from "@toolrack/core";
-import { firstSentence, tokenShare, toSignatures } from "@toolrack/core/internal";
+import { definitionOf, firstSentence, tokenShare, toSignatures } from "@toolrack/core/internal";
 import { type Config, originOf, toolMatcher } from "../config/index.ts";
 import { isRecord } from "../helpers/index.ts";
 
@@ -216,13 +216,8 @@ function signaturesOf(tool: ToolInfo): readonly string[] {
 
 /** What the tool takes, as models and programs are told it. */
 export function declaredTool(tool: ToolInfo): Omit<ToolDefinition, "metadata"> {
-  try {
-    return toDefinition(tool);
-  } catch {
-    // Some schema libraries cannot produce JSON Schema. What such a tool takes is not known.
-    const { name, description = "" } = tool;
-    return { name, description, inputSchema: {} };
-  }
+  const { name, description = "" } = tool;
+  return definitionOf(tool) ?? { name, description, inputSchema: {} };
 }
 
 const MOST_DESCRIBED = 20;

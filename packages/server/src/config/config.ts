@@ -248,6 +248,7 @@ const keys = {
     maxCallsPerTool: count,
     /** How long running calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
     drainTimeout: integer(0),
+    drainDelay: integer(0),
   }),
   approvals: group({
     /** How long a question waits for an answer before it counts as denied, in milliseconds. Default 5 minutes. */

@@ -1,6 +1,7 @@
 export { type App, type OpenOptions, openWorkspace, type Recording } from "./app.ts";
 export { type OpenedChat, openChatService } from "./chat-service.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
+export { testRunnerOf } from "./workspace-parts.ts";
 
 // Most commands do not serve, so this code is loaded on first use.
 import type { providersOf as ProvidersOf } from "./open-chat.ts";

@@ -8,6 +8,7 @@ import {
   isInside,
   openValues,
   realPathOf,
+  requireSharedToken,
   type Secrets,
   type ToolValues,
   Unapproved,
@@ -23,8 +24,10 @@ import {
   resumeCall,
 } from "../calls/index.ts";
 import { loadEnvironment } from "../config/index.ts";
+import { type Channel, Nodes, openChannel } from "../fleet/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
+import { type Forwarder, openForwarder } from "../http/wire/index.ts";
 import {
   ConfigurationError,
   McpServers,
@@ -51,6 +54,11 @@ export interface OpenRackOptions {
 export interface OpenedRack {
   readonly app: App;
   readonly store: Store;
+  /** What the nodes on one PostgreSQL tell each other. */
+  readonly channel: Channel;
+  readonly nodes: Nodes;
+  /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
+  readonly forwarder: Forwarder | undefined;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
@@ -79,12 +87,15 @@ export async function openRack(
   const directory = join(root, ".toolrack");
   const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
+  const channel = await openChannel(store);
+  opened.defer(() => channel.close());
   const interrupted = await store.calls.settleInterrupted();
   const values = await openValues({ directory, store });
   const { secrets } = values;
   for (const problem of secrets.problems()) logger.warn(problem);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
+  if (store.engine !== "sqlite") await requireSharedToken(token, store.identity);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
   let rack: { readonly app: App; calls?: Calls; mcpServers?: McpServers } | undefined;
   const approvals = await ApprovalInbox.open({
@@ -131,12 +142,21 @@ export async function openRack(
     book: app.book,
     store,
     logger,
+    channel,
     maxCallsPerTool,
     learning: config.search?.learning,
   });
   rack.calls = calls;
+  const nodes = new Nodes(store, { role: "server", calls: () => registry.activeCalls().length });
+  opened.defer(() => nodes.close());
+  const forwarder = channel.isShared
+    ? await openForwarder(channel, nodes, await secrets.sharedKey())
+    : undefined;
+  opened.defer(() => forwarder?.close());
   const mcp = createMcpSurface({
     registry,
+    node: channel.isShared ? channel.node : undefined,
+    forwarder,
     service: calls.service,
     recorder: calls.recorder,
     store,
@@ -152,7 +172,19 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, approvals, calls, mcp, mcpServers, values, interrupted };
+  const parts = {
+    app,
+    store,
+    channel,
+    nodes,
+    forwarder,
+    approvals,
+    calls,
+    mcp,
+    mcpServers,
+    values,
+    interrupted,
+  };
   followOthers(parts, logger);
   return parts;
 }
@@ -202,7 +234,7 @@ function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logg
     refresh: () => values.refresh().then(() => mcpServers.followSecrets()),
     failed: warn("Settings and secrets that were set meanwhile could not be read"),
   });
-  store.follower.follow("remains", {
+  store.follower.follow("nodes", {
     seconds: ORPHAN_CHECK_SECONDS,
     async refresh() {
       await store.calls.settleInterrupted();

@@ -1,4 +1,5 @@
 export type { AnsweredFor, ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approvals.ts";
+export type { Blobs } from "./blobs.ts";
 export type { CallQuery } from "./calls/call-query.ts";
 export type { CallLine, CallTrace, StartedCall, StoredCall } from "./calls/call-row.ts";
 export type { CallStore } from "./calls/calls.ts";
@@ -15,16 +16,17 @@ export type {
 } from "./chat.ts";
 export { isFullDisk, StoreUnavailable, type UnavailableReason } from "./database-errors.ts";
 export {
+  BlobMissingError,
   ExpertConflictError,
   InvalidCursorError,
   McpServerError,
   RepairRefused,
-  ResultElsewhereError,
   SkillChangedError,
   SkillConflictError,
 } from "./errors.ts";
 export type { ExpertChanges, ExpertStore, NewExpert, StoredExpert } from "./experts.ts";
 export { Follower, type Following } from "./follower.ts";
+export type { Instance } from "./instances.ts";
 export {
   mostHeld,
   mysqlAddress,
@@ -43,6 +45,7 @@ export type {
   StoredMcpTool,
   ToolOverride,
 } from "./mcp-servers.ts";
+export type { NodeConnection, NodeRow, Pulse } from "./node-connection.ts";
 export type { RepairReport } from "./repair.ts";
 export type { Page } from "./row-mapping.ts";
 export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";

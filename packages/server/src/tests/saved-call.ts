@@ -205,8 +205,7 @@ export function secretReference(name: string): string {
 
 /** Writes texts that look like references so that they mean themselves. */
 export function escapeReferences(text: string): string {
-  // A function, because `$$` has a meaning of its own in a replacement.
-  return text.replaceAll("${secret:", () => "$${secret:");
+  return text.replace(/\$\{secret:[^{}]*\}/g, (found) => `$${found}`);
 }
 
 /** Replaces every reference in the texts of a value. */
