@@ -1,6 +1,7 @@
 import { apis } from "./apis.ts";
 import { call } from "./call.ts";
 import { chat } from "./chat.ts";
+import { code } from "./code.ts";
 import { files } from "./files.ts";
 import { gateway } from "./gateway.ts";
 import { growth } from "./growth.ts";
@@ -30,6 +31,7 @@ export const suites = {
   sandbox,
   subscribers,
   tests,
+  code,
 };
 
 export type SuiteName = keyof typeof suites;

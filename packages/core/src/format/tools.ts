@@ -108,6 +108,11 @@ export interface ToolDefinition {
   readonly metadata: ToolMetadata;
 }
 
+/** Whether a tool may be called by a model, or by code that a model wrote. Everybody may call a tool that does not say. */
+export function mayBeCalledBy(who: "model" | "code", { callers }: ToolMetadata): boolean {
+  return !Array.isArray(callers) || callers.includes(who);
+}
+
 /** Throws `SchemaError` when a schema has no JSON Schema form. */
 export function toDefinition(info: ToolInfo): ToolDefinition {
   return {

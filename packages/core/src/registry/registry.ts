@@ -433,6 +433,7 @@ export class ToolRegistry extends CatalogReader {
    */
   #callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
     const child = this.#frame(name, input, options, parent);
+    if (options.line !== undefined) child.flag().line = options.line;
     const answer = startCall(child).then((result) => {
       if (child.error !== undefined) throw child.error;
       return result;

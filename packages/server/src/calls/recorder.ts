@@ -70,7 +70,9 @@ export class CallRecorder implements CallFollower {
     }
   }
 
-  ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
+  ended(call: LiveCall | undefined, ended: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
+    const record = call?.resumedAt === undefined ? ended : sinceItsBeginning(ended, call);
+    if (call?.isLeft) return void call.settle?.({ record, recorded: false, trace });
     const group = this.#group;
     group.open++;
     const settle = (safety: "safe" | "held" | "refused") => {
@@ -125,6 +127,15 @@ export class CallRecorder implements CallFollower {
     this.#failures++;
     this.#logger.error(problem);
   }
+}
+
+/** The record of a call that another process began: it counts from there. */
+function sinceItsBeginning(
+  record: ToolCallRecord,
+  { timestamp, resumedAt = timestamp }: LiveCall,
+): ToolCallRecord {
+  const earlier = resumedAt - timestamp;
+  return { ...record, timestamp, duration: record.duration + earlier };
 }
 
 interface WriteGroup {

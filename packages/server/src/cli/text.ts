@@ -1,7 +1,7 @@
 import measure from "fast-string-truncated-width";
 import { usageError } from "./cli-error.ts";
 
-export { amount } from "../helpers/index.ts";
+export { amount } from "../helpers/values.ts";
 
 export interface TableOptions {
   readonly head?: readonly string[];

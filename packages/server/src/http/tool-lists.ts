@@ -1,6 +1,6 @@
 import type { RegistrySnapshot, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import { isHelperTool } from "../calls/index.ts";
+import { isHelperTool, isMetaTool } from "../calls/index.ts";
 import { inSlices } from "../helpers/index.ts";
 import type { Reach } from "./wire/index.ts";
 
@@ -143,6 +143,13 @@ function isOnlyStatus({ status: _, ...others }: ToolFilter): boolean {
 /** Whether a request that may use this much may see the tool. */
 export function isWithin(tool: ToolInfo, { grant, allow }: Reach): boolean {
   return grant.mayUse(tool) && allow?.(tool) !== false;
+}
+
+/** The meta-tools show and call only what their caller may use, so every caller may use them. */
+export function withMetaTools({ grant, allow }: Reach): Reach {
+  const mayUse: Reach["grant"]["mayUse"] = (tool) => isMetaTool(tool.name) || grant.mayUse(tool);
+  const reach = { grant: { ...grant, mayUse } };
+  return allow === undefined ? reach : { ...reach, allow: (tool) => isMetaTool(tool.name) || allow(tool) };
 }
 
 function fits(tool: ToolInfo, filter: ToolFilter, words: readonly string[]): boolean {

@@ -61,7 +61,9 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
     // packages.
     makeOwnFolder(folder());
     const directory = join(folder(), "sandbox");
-    const opened = await openSandbox({ directory, logger, require, allowForeignBelow3 });
+    // Each run of code takes a worker that waits already.
+    const blankWorkers = config.code?.mode === "off" ? 1 : 2;
+    const opened = await openSandbox({ directory, logger, require, allowForeignBelow3, blankWorkers });
     if (opened.reason !== undefined) logger.warn(`[sandbox] level ${opened.level}: ${opened.reason}`);
     return opened;
   });
