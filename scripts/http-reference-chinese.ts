@@ -117,8 +117,6 @@ const translations: Readonly<Record<string, string>> = {
   "The skill, tool or expert was changed after it was looked at, so nothing was; `details` has its `updatedAt` of now, and in `now` the fields that were to be changed.":
     "查看之后该技能、工具或专家已被修改，因此没有改动；`details` 中有它现在的 `updatedAt`，`now` 中有本要修改的字段。",
   "The skill lives in a folder, where it is to be changed.": "该技能在文件夹中，应在那里修改。",
-  "The whole of a long result is on another node, or was deleted. The record has its beginning.":
-    "长结果的全文在另一个节点上，或已被删除；记录中有其开头。",
   "The MCP servers whose tools are on the rack": "其工具在注册表上的 MCP 服务器",
   "Adds an MCP server and starts it": "添加一个 MCP 服务器并启动它",
   "One MCP server": "一个 MCP 服务器",
@@ -146,6 +144,11 @@ const translations: Readonly<Record<string, string>> = {
   "The key or the entry of an upstream MCP server cannot be used.": "上游 MCP 服务器的键或配置不可用。",
   "The version, the workspace and the limits of this server": "服务器的版本、工作区和限制",
   "The last loads of the tool files, newest first": "最近几次加载工具文件的情况，最新的在前",
+  "The servers and workers on the same database": "同一个数据库上的服务器和工作进程",
+  "Has a node hand over and end": "让一个节点移交工作并结束",
+  "No node with this id is there, or it does not answer.": "没有这个 id 的节点，或者它没有回答。",
+  "A part of the record, such as the whole of a long result, is not where it was kept: somebody deleted it, or its storage was lost.":
+    "记录的一部分（例如长结果的全文）不在保存它的地方：有人删除了它，或者它的存储已丢失。",
   "The MCP clients that were seen since the start": "启动以来出现过的 MCP 客户端",
   "The tokens that were made, without their texts": "已创建的令牌，不含令牌本身",
   "Makes a token, and shows its text this once": "创建一个令牌，令牌本身只显示这一次",

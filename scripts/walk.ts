@@ -35,8 +35,8 @@ export interface RanFile {
 const root = resolve(import.meta.dirname, "..");
 const ours = ["core", "server"].map((name) => `${pathToFileURL(join(root, "packages", name, "src"))}/`);
 const WARM_UP = 20;
-/** What ran in each of these calls belongs to a call; what ran in some only is a timer of the server. */
-const LOOKS = 4;
+/** What ran in each of these calls belongs to a call; what ran in some only is a timer, or comes after the answer. */
+const LOOKS = 12;
 /** Milliseconds after the answer in which the record is written. */
 const AFTER_ANSWER = 150;
 

@@ -136,6 +136,7 @@ describe.skipIf(chromiumPath === undefined)(
         "/mcp-servers/missing",
         "/mcp-servers/crm",
         "/reloads",
+        "/nodes",
         "/settings",
         "/no-such-page",
       ];

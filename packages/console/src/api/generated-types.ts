@@ -352,6 +352,23 @@ export interface NewToken extends Token {
   readonly token: string;
 }
 
+export interface Node {
+  readonly id: string;
+  readonly role: "server" | "worker";
+  readonly name: string;
+  readonly version: string;
+  readonly url?: string;
+  readonly state: "serving" | "draining" | "silent";
+  readonly startedAt: number;
+  readonly calls: number;
+  readonly load: number;
+  readonly memory: number;
+  readonly lag?: number;
+  readonly silence: number;
+  readonly isSelf: boolean;
+  readonly lanes?: readonly string[];
+}
+
 export interface Overview {
   readonly tools: { readonly ready: number; readonly disabled: number; readonly own: number };
   readonly running: readonly CallSummary[];
@@ -709,6 +726,8 @@ export interface Answers {
   readonly "POST /api/reload": LoadReport;
   readonly "GET /api/server": Server;
   readonly "GET /api/reloads": { readonly items: readonly Reload[] };
+  readonly "GET /api/nodes": { readonly items: readonly Node[] };
+  readonly "POST /api/nodes/{id}/drain": { readonly id: string };
   readonly "GET /api/tokens": { readonly items: readonly Token[] };
   readonly "POST /api/tokens": NewToken;
   readonly "DELETE /api/tokens/{id}": { readonly id: string };

@@ -6,6 +6,7 @@ import {
   MessageSquare,
   Plug,
   RefreshCw,
+  Server,
   Settings,
   ShieldCheck,
   Sparkles,
@@ -38,6 +39,7 @@ export const pages = [
     return import("../pages/mcp-servers/McpServersPage.vue");
   }),
   page("reloads", RefreshCw, "r", "/reloads", () => import("../pages/reloads/ReloadsPage.vue")),
+  page("nodes", Server, "n", "/nodes", () => import("../pages/nodes/NodesPage.vue")),
   page("settings", Settings, "s", "/settings", () => import("../pages/settings/SettingsPage.vue")),
 ];
 

@@ -1,5 +1,6 @@
 import { ArgumentsKey } from "../loop/arguments.ts";
 import { assessFinished, assessLast, assessNext } from "../loop/detect-doom-loop.ts";
+import { EntryIndex } from "../loop/entry-index.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { emptyLoopState, type LoopMemory, memoryOf, recordCall, recordInto } from "../loop/loop-state.ts";
 import { declaredKey, isInfrastructureFailure, isPoll } from "../loop/records.ts";
@@ -79,12 +80,14 @@ export class LoopSessions {
 
   /** Restores a stored session. */
   restore(key: string, state: LoopState): void {
-    Object.assign(this.#open(key), { stopped: undefined }, memoryOf(state));
+    const memory = this.#open(key);
+    Object.assign(memory, { stopped: undefined }, memoryOf(state));
+    memory.index = new EntryIndex(memory.entries);
   }
 
   /** Changes the state of the sessions of this name, whoever owns them. */
   change(sessionID: string, change: (state: LoopState) => LoopState): void {
-    for (const key of this.#keysOf(sessionID)) this.#memories.set(key, memoryOf(change(this.get(key))));
+    for (const key of this.#keysOf(sessionID)) this.restore(key, change(this.get(key)));
   }
 
   clear(sessionID?: string): void {
@@ -99,7 +102,7 @@ export class LoopSessions {
   #open(key: string): LoopMemory {
     let memory = this.#memories.get(key);
     if (memory !== undefined && key === this.#latest) return memory;
-    memory ??= memoryOf(emptyLoopState());
+    memory ??= { ...memoryOf(emptyLoopState()), index: new EntryIndex([]) };
     // A session that is removed and added again becomes the last of the map, so the first one has made no
     // calls for the longest time.
     this.#memories.delete(key);

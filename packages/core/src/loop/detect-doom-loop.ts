@@ -1,4 +1,5 @@
 import { hashText } from "../schema/hash.ts";
+import type { EntryIndex } from "./entry-index.ts";
 import { loopClears, loopEvidence } from "./loop-messages.ts";
 import { predict } from "./loop-state.ts";
 import { signals } from "./signals.ts";
@@ -52,10 +53,13 @@ export function assessLast({ entries }: LoopState): LoopVerdict {
  * Judges whether a call may run: "none", "block" or "stop". Assumes the predicted result; a call whose result changes
  * is never blocked. Never throws.
  */
-export function assessNext(state: LoopState, candidate: LoopCandidate): LoopVerdict {
+export function assessNext(
+  state: LoopState & { readonly index?: EntryIndex | undefined },
+  candidate: LoopCandidate,
+): LoopVerdict {
   try {
     if (state.stopped !== undefined) return state.stopped;
-    const prediction = predict(state.entries, candidate, state.total + 1, state.busy ?? 0);
+    const prediction = predict(state.entries, candidate, state.total + 1, state.busy ?? 0, state.index);
     if (prediction === undefined) return noLoop;
     const verdict = judge(state.entries, prediction.end, prediction.head, stopRank);
     return verdict.action === "nudge" ? noLoop : verdict;

@@ -1,4 +1,5 @@
 import { argumentTokens, isSameKey, markOfKey, similarity } from "./arguments.ts";
+import type { EntryIndex } from "./entry-index.ts";
 import { namesCommand, seemsReadOnly, seemsToChange, seemsToWait } from "./inference.ts";
 import {
   mostAnswers,
@@ -33,6 +34,8 @@ export interface LoopMemory extends LoopState {
   busyUntil: number;
   answers: number[];
   stopped?: LoopVerdict;
+  /** Of `entries`, where many calls are recorded one after another. Not part of the state. */
+  index?: EntryIndex | undefined;
 }
 
 /** A copy of a state to go on with. Of an unreadable state, what can be read. */
@@ -85,6 +88,11 @@ export function recordInto(memory: LoopMemory, record: LoopRecord, args: unknown
   }
   // A new array is cheaper than shifting an old one, whose members V8 has to note one by one (90 → 40 ns).
   const kept = entries.length < windowSize ? entries : entries.slice(1 - windowSize);
+  const { index } = memory;
+  if (index !== undefined) {
+    for (let gone = 0; gone <= entries.length - windowSize; gone++) index.count(entries[gone]!, -1);
+    index.count(entry, 1);
+  }
   kept.push(entry);
   memory.entries = kept;
   return entry;
@@ -161,7 +169,7 @@ function isEvidence(record: LoopRecord): boolean {
 }
 
 function toEntry(
-  { entries, answers, total }: LoopMemory,
+  { entries, answers, total, index }: LoopMemory,
   record: LoopRecord,
   args: unknown,
   busyBefore: number,
@@ -174,7 +182,7 @@ function toEntry(
   const predicted = blocked ? predict(entries, { ...record, args }, total, busyBefore)?.head : undefined;
   const { resultKey, exactKey = resultKey } = predicted ?? record;
 
-  const found = compare(entries, record, resultKey, exactKey);
+  const found = compare(entries, record, resultKey, exactKey, index);
   if (found.again) return undefined;
 
   const declaredError = predicted?.isError ?? record.isError === true;
@@ -269,9 +277,12 @@ function compare(
   call: Pick<LoopRecord, "tool" | "argsKey" | "round">,
   resultKey: string,
   exactKey: string,
+  known?: EntryIndex,
 ): Comparison {
   const mark = markOfKey(call.argsKey);
   const exactMark = markOfText(exactKey);
+  const isSurelyNew = known !== undefined && !known.mayHave(mark) && !known.hasStable;
+  const isSurelyUnanswered = isSurelyNew && !known.mayHaveResult(exactMark);
   let twin: LoopEntry | undefined;
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
@@ -297,6 +308,7 @@ function compare(
       }
     }
     if (entry.changedWorld) worldChanged = true;
+    if (isSurelyNew && sibling !== undefined && (worldChanged || isSurelyUnanswered)) break;
   }
   const isToolStable = isStable && hasOtherResult;
   return { isNew: true, isFirst: true, isAnswered, like: twin ?? sibling, again: false, isToolStable };
@@ -319,8 +331,10 @@ export function predict(
   candidate: LoopCandidate,
   ordinal: number,
   busy: number,
+  known?: EntryIndex,
 ): LoopPrediction | undefined {
   const mark = markOfKey(candidate.argsKey);
+  const isSurelyNew = known !== undefined && !known.mayHave(mark);
   let end = entries.length;
   let twin: LoopEntry | undefined;
   let isTwinCurrent = false;
@@ -334,6 +348,7 @@ export function predict(
     if (entry.tool === candidate.tool && !isOutdated) {
       if (!mayBeSame(entry, mark) || !isSameKey(entry.argsKey, candidate.argsKey)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
+        if (isSurelyNew && sibling !== undefined) break;
       } else if (isSameRound(entry, candidate)) {
         // Identical calls of one round count once: all get the verdict of the first.
         end = index;

@@ -18,7 +18,7 @@ const masked = "\u0000";
 export function maskVolatile(text: string, at: number, from = 0, to = text.length): string {
   const noiseless = maskNoise(text, at, from, to);
   const rest = mayHaveUuid(noiseless) ? noiseless.replace(uuid, masked) : noiseless;
-  const part = text.slice(from, to);
+  const part = partOf(text, from, to);
   // The rest must have more than labels: in `took 3 ms` or `{"now": …}` the masked part is the message.
   return rest === part || rest.length > longEnough || tellingWord.test(rest) ? rest : part;
 }
@@ -27,10 +27,15 @@ export function maskVolatile(text: string, at: number, from = 0, to = text.lengt
  * Leaves out the same except UUIDs: if the arguments of two calls differ, a UUID may be the one that was asked for.
  */
 export function maskNoise(text: string, at: number, from = 0, to = text.length): string {
-  const part = text.slice(from, to);
+  const part = partOf(text, from, to);
   const named = maskNames(part, at);
   // The whole text is read faster than a slice of it.
   return named === part ? maskNumbers(text, at, from, to) : maskNumbers(named, at, 0, named.length);
+}
+
+/** The text itself where all of it is meant: short results are read four times, and slicing each time takes 40 ns. */
+export function partOf(text: string, from: number, to: number): string {
+  return from === 0 && to === text.length ? text : text.slice(from, to);
 }
 
 /** Characters. A longer text certainly has other content than times. */
@@ -103,7 +108,7 @@ function maskNumbers(text: string, at: number, from: number, to: number): string
     before = 48;
     index = end - 1;
   }
-  return kept === from ? text.slice(from, to) : rest + text.slice(kept, to);
+  return kept === from ? partOf(text, from, to) : rest + text.slice(kept, to);
 }
 
 function isDigit(code: number): boolean {

@@ -2,7 +2,7 @@ import { hashSamples, hashText, hashValue } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
 import { saysError } from "./inference.ts";
-import { maskNoise, maskVolatile } from "./noise.ts";
+import { maskNoise, maskVolatile, partOf } from "./noise.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
 
@@ -116,7 +116,7 @@ function keysOf(
   to = text.length,
 ): ResultKeys {
   const general = maskVolatile(text, at, from, to);
-  if (general === text.slice(from, to)) {
+  if (general === partOf(text, from, to)) {
     const key = hashText(text, from, to);
     return { resultKey: key, exactKey: key, saysError };
   }

@@ -297,7 +297,7 @@ export class CallService implements CallFollower {
     if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
       throw unknownTool(this.#book.registry, request.name, limitOf(request));
     }
-    if (request.byModel && info !== undefined && !mayBeCalledBy("model", info.metadata))
+    if (request.byModel && info?.metadata.callers !== undefined && !mayBeCalledBy("model", info.metadata))
       throw new CallRefused("tool_not_found", onlyForCode(info.name), { toolName: info.name });
     if (this.#calls.held.isFull) throw recordsFull(this.#calls.held);
     const toolName = info?.name ?? request.name;

@@ -1,5 +1,8 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { Channel } from "../fleet/index.ts";
 import type { CallQuery, Following, LoopRelease, Store, StoredCall } from "../store/index.ts";
+
+import type { CallBook, LiveCall } from "./call-book.ts";
 
 type Verdict = NonNullable<NonNullable<StoredCall["flags"]>["loop"]>;
 
@@ -17,9 +20,24 @@ export interface Loop
 
 interface LoopsParts {
   readonly registry: Pick<ToolRegistry, "resumeSession">;
+  /** Where nodes tell each other what sessions have done, because the next call of a session may reach any. */
+  readonly shared?: {
+    readonly book: CallBook;
+    readonly channel: Channel | undefined;
+  };
   readonly store: Pick<Store, "calls" | "loopReleases" | "registryVersion" | "follower">;
   readonly logger: Pick<Logger, "info" | "warn">;
 }
+
+/** What loop detection remembers of a session. */
+interface SharedMemory {
+  readonly sessionID: string;
+  readonly owner: string;
+  readonly state: ReturnType<ToolRegistry["getLoopState"]>;
+}
+
+/** The topic on which nodes tell each other of it. */
+const MEMORY = "loop memory";
 
 const states = { none: "told", nudge: "told", block: "held", stop: "stopped" } as const;
 
@@ -27,6 +45,7 @@ const states = { none: "told", nudge: "told", block: "held", stop: "stopped" } a
 export class Loops {
   readonly #parts: LoopsParts;
   readonly #following: Following;
+  readonly #stops: (() => void)[] = [];
   #seen = Date.now();
 
   constructor(parts: LoopsParts) {
@@ -37,6 +56,14 @@ export class Loops {
       refresh: () => this.#refresh(),
       failed: (error) => logger.warn("Which sessions others let go on could not be read:", error),
     });
+    const { channel, book } = parts.shared ?? {};
+    if (book === undefined || channel?.isShared !== true) return;
+    const { registry } = book;
+    this.#stops.push(
+      book.follow({ ended: (call) => call !== undefined && tellMemory(call, registry, channel) }),
+      // What other nodes publish is what `tellMemory` has made.
+      channel.listen(MEMORY, (body) => learnMemory(body as SharedMemory, registry)),
+    );
   }
 
   /** The loops of the calls that the query selects, newest first: each loop once, with its latest call. */
@@ -69,6 +96,7 @@ export class Loops {
   }
 
   close(): Promise<void> {
+    for (const stop of this.#stops) stop();
     return this.#following.stop();
   }
 
@@ -87,4 +115,16 @@ export class Loops {
 /** Calls of one loop of a session have one key. */
 export function loopKey({ sessionID, callId, flags }: StoredCall): string {
   return `${sessionID} ${flags?.loop?.fingerprint ?? callId}`;
+}
+
+/** A session makes its calls one after the other, so that the node of the last one knows most. */
+function tellMemory({ sessionID, grant }: LiveCall, registry: ToolRegistry, channel: Channel): void {
+  if (sessionID === "" || grant === undefined) return;
+  const state = registry.getLoopState(sessionID, grant.id);
+  channel.publish(MEMORY, { sessionID, owner: grant.id, state });
+}
+
+function learnMemory({ sessionID, owner, state }: SharedMemory, registry: ToolRegistry): void {
+  if (state.total >= registry.getLoopState(sessionID, owner).total)
+    registry.restoreLoopState(sessionID, state, owner);
 }

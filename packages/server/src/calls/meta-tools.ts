@@ -108,17 +108,21 @@ export function shownTools(
 ): { readonly seen: ToolInfo[]; readonly shown: ToolInfo[]; readonly meta: ToolInfo[] | undefined } {
   const seen = enabled.filter((tool) => !isMetaTool(tool.name) && sees(tool));
   const isShortened = mode === "on" || (mode === "auto" && seen.length > threshold);
-  const meta = enabled.filter((tool) => isMetaTool(tool.name) && isOffered(tool, isShortened));
+  const isMany = isShortened && seen.length > threshold;
+  const meta = enabled.filter((tool) => isMetaTool(tool.name) && isOffered(tool, isShortened, isMany));
   const listed = seen.filter(
     (tool) => (!isShortened || isPinned(tool)) && mayBeCalledBy("model", tool.metadata),
   );
   return { seen, shown: [...metaToolsFor(meta, seen), ...listed], meta: isShortened ? meta : undefined };
 }
 
-/** Whether a meta-tool is in a list of tools. `metadata.offered` says when the tool that runs code is. */
-export function isOffered({ name, metadata }: ToolInfo, isShortened: boolean): boolean {
+/**
+ * Whether a meta-tool is in a list of tools. `metadata.offered` says when the tool that runs code is: always, or where there
+ * are many tools.
+ */
+export function isOffered({ name, metadata }: ToolInfo, isShortened: boolean, isMany = isShortened): boolean {
   if (name !== runToolName) return isShortened;
-  return metadata.offered === "always" || (metadata.offered === "many" && isShortened);
+  return metadata.offered === "always" || (metadata.offered === "many" && isMany);
 }
 
 /** The meta-tools for a caller who sees these other tools: the search tool says which servers they come from. */

@@ -22,6 +22,8 @@ export interface ScheduleParts {
  * Far below 24 days: Node fires a timer with a longer delay at once.
  */
 const LONGEST_WAIT = 30_000;
+/** The same where the database announces what other processes do. */
+const LONGEST_ANNOUNCED = 600_000;
 /**
  * Milliseconds. Without this pause, the store would be read in a tight loop while another process is taking a
  * due schedule.
@@ -120,7 +122,8 @@ export class ScheduleRunner {
       }
     }
     const next = (await schedules.nextRunAt()) ?? Number.POSITIVE_INFINITY;
-    return Math.min(Math.max(next - Date.now(), SHORTEST_WAIT), LONGEST_WAIT);
+    const longest = this.#parts.store.follower.isAnnounced("schedules") ? LONGEST_ANNOUNCED : LONGEST_WAIT;
+    return Math.min(Math.max(next - Date.now(), SHORTEST_WAIT), longest);
   }
 
   /**

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { ToolInfo } from "@toolrack/core";
 import { type Grant, grantOfCaller } from "../access/index.ts";
-import { callToolName, ownServer, RESUMED } from "../calls/index.ts";
+import { callToolName, ownServer, RESUMED, runToolName } from "../calls/index.ts";
 import type { ChatMessage, ChatSession, StoredApproval, StoredCall } from "../store/index.ts";
 import type { ActiveTurn } from "./active-turns.ts";
 import { isEnded } from "./loop-memory.ts";
@@ -13,7 +13,8 @@ import { approvalEvent, callEvent, failed, isSettled, openCalls, stateEvent, typ
 
 export interface WaitingCall {
   readonly part: ToolPart;
-  readonly approvalId: string;
+  /** Undefined for a run of code, which goes on by itself. */
+  readonly approvalId?: string;
   /** The question is about an inner call that this call made. After approval, this call is made again. */
   readonly isNested: boolean;
 }
@@ -57,6 +58,10 @@ export class TurnRecovery {
     const questions = open.length === 0 ? [] : await this.#questions(message.sessionId);
     const waiting: WaitingCall[] = [];
     for (const part of open) {
+      if (grant && (await this.#goesOn(part))) {
+        waiting.push({ part, isNested: false });
+        continue;
+      }
       const own = questions.find(({ callId }) => callId === part.callId);
       // A question about an inner call whose outer call cannot be made again is already closed.
       const inner = questions.find((one) => one.parentCallId === part.callId && one.state === "pending");
@@ -91,7 +96,10 @@ export class TurnRecovery {
       await Promise.all(waiting.map((call) => this.#decidedOne(call, turn, signal)));
     } catch (thrown) {
       if (turn.stopping.aborted) {
-        for (const { approvalId } of waiting) await this.#deny(approvalId, "the turn was stopped");
+        for (const { part, approvalId } of waiting) {
+          if (approvalId !== undefined) await this.#deny(approvalId, "the turn was stopped");
+          else this.#services.registry.cancel(part.callId, "the turn was stopped");
+        }
       }
       throw thrown;
     }
@@ -105,6 +113,10 @@ export class TurnRecovery {
     const { approvals, registry } = this.#services;
     // Readers know the call by the id that it was announced with.
     const { callId } = part;
+    if (approvalId === undefined) {
+      await this.#untilEnded(part, signal);
+      return feed.publish(stateEvent(part));
+    }
     let agreedAt: number | undefined;
     let shown: StoredApproval["state"] | undefined;
     for (;;) {
@@ -151,6 +163,23 @@ export class TurnRecovery {
         await this.#deny(id, "the call that asked was interrupted");
     }
     return questions;
+  }
+
+  /** Whether the call runs code that goes on after the restart, under its id. */
+  async #goesOn({ name, callId, started }: ToolPart): Promise<boolean> {
+    if (name !== runToolName || !started) return false;
+    return (await this.#services.store.calls.get(callId))?.outcome === "running";
+  }
+
+  async #untilEnded(part: ToolPart, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const call = await this.#services.store.calls.get(part.callId);
+      const isRunning = call?.outcome === "running";
+      if (isEnded(call)) part.state = stateOf({ record: call, result: call.result });
+      else if (!isRunning) part.state = failed(part, notices.outcomeUnknown);
+      if (isSettled(part)) return;
+      await wait(POLL_INTERVAL, undefined, { signal });
+    }
   }
 
   /** Takes over the outcome of a call that was made anew after its approval, once that call has ended. */

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonSchemaObject } from "@toolrack/core";
-import { isRecord } from "../helpers/index.ts";
+import { isRecord, reasonOf } from "../helpers/index.ts";
 import type { Cli } from "./cli.ts";
 import { usageError } from "./cli-error.ts";
 import { alternativesOf, follow, propertiesOf, typesOf, valuesOf } from "./parameters.ts";
@@ -30,7 +30,7 @@ function parseJson(source: string, complaint: (reason: string) => string): unkno
   try {
     return JSON.parse(source);
   } catch (thrown) {
-    throw usageError(complaint(thrown instanceof Error ? thrown.message : String(thrown)));
+    throw usageError(complaint(reasonOf(thrown)));
   }
 }
 

@@ -416,7 +416,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .argument("[files...]", "default: evals/*.yaml of the workspace")
     .option("--offline", "ask no model, although a provider is configured")
     .option("--model <name>", "as GET /v1/models lists it; default: the file's, or the config's chat.model")
-    .option("--runs <count>", "ask each prompt so often; default: the file's, or 5", wholeNumber)
+    .option("--runs <count>", "ask each prompt so often; default: the file's, or 5", oneOrMore)
     .addHelpText("after", evalHelp)
     .action(runs(async () => (await import("./commands/eval.ts")).evaluateFiles));
 
@@ -465,6 +465,12 @@ function oneOf(name: string, description: string, words: readonly string[]): Arg
 function wholeNumber(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
   return Number(text);
+}
+
+function oneOrMore(text: string): number {
+  const count = wholeNumber(text);
+  if (count === 0) throw new InvalidArgumentError("It must be 1 or more.");
+  return count;
 }
 
 function portNumber(text: string): number {

@@ -120,8 +120,7 @@ export async function addOthers(cli: Cli, app: App): Promise<() => Promise<void>
     const tellWhen = () => cli.talk(`Schedules run while a server runs: ${cli.commandLine("serve")}`);
     app.registry.register(scheduleTool(open, tellWhen));
   }
-  const { addRunTool, startMcpServers } = await import("../rack/index.ts");
-  if (app.config.code?.mode !== "off") await addRunTool(app);
+  const { startMcpServers } = await import("../rack/index.ts");
   const servers = await startMcpServers(app, talkingLogger(cli), (started) => {
     const apis = started.filter(({ transport }) => transport === "api").length;
     const counts = [amount(started.length - apis, "MCP server"), amount(apis, "API")];

@@ -132,3 +132,34 @@ describe("a run that waits for a person", { timeout: 60_000 }, () => {
     expect((await ended(served)).result.structured).toEqual({ n: 7 });
   });
 });
+
+describe("kill -9 at any moment", { timeout: 120_000 }, () => {
+  const count = 12;
+  const code = `for (let n = 1; n <= ${count}; n += 2) await Promise.all([tools.rack.note({ n }), tools.rack.note({ n: n + 1 })]);
+await tools.rack.pay({ n: 99 });
+return "all";`;
+
+  it.each(Array.from({ length: 10 }, (_, moment) => moment))(
+    "makes no call twice, and says how it ended (%i)",
+    async (moment) => {
+      const first = await begin(code);
+      // The moment of the kill: after so many calls have been made, or at the question.
+      await expect
+        .poll(async () => (await ran().catch(() => [])).length, { timeout: 20_000, interval: 1 })
+        .toBeGreaterThanOrEqual(Math.min(count, moment + 1));
+      if (moment === 9) await question(first.served);
+      const next = await restart("SIGKILL");
+      const isOver = async () => (await next.ask("GET", "/api/calls/run")).body.status !== "running";
+      await expect
+        .poll(async () => (await isOver()) || (await items(next)).length === 1, { timeout: 30_000 })
+        .toBe(true);
+      for (const { id } of await items(next))
+        await next.ask("POST", `/api/approvals/${id}`, { decision: "allow" });
+      const { status, result, error } = await ended(next);
+      const lines = await ran();
+      expect(new Set(lines).size).toBe(lines.length);
+      if (status === "completed") expect([result.content, lines.length]).toEqual(["all", count + 1]);
+      else expect(error.message).toContain("outcome_unknown");
+    },
+  );
+});

@@ -2,7 +2,6 @@ export { isRecord } from "@toolrack/core/internal/schema";
 export { compileGlob, globPattern } from "./glob.ts";
 export { parseJsonc, parseJsoncTree } from "./jsonc.ts";
 export { type LineHandler, LineSplitter } from "./lines.ts";
-export { PassingMap } from "./passing-map.ts";
 export { makeOwnFile, makeOwnFolder, readOwnFile } from "./private-files.ts";
 export { ProcessGroup, type ProcessStat, processIds, processStat } from "./processes.ts";
 export { productVersion } from "./product-version.ts";
@@ -16,6 +15,7 @@ export {
   headOfLongMessage,
   LoadError,
   type LoadFailure,
+  PassingMap,
   plainHost,
   reasonOf,
   shellQuote,

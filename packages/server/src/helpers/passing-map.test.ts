@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PassingMap } from "./passing-map.ts";
+import { PassingMap } from "./values.ts";
 
 test("holds what was added and not removed, in the order in which it was added, however often it moves", () => {
   const map = new PassingMap<number, string>();

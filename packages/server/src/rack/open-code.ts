@@ -51,7 +51,7 @@ function offerForMany(
 ): void {
   const { mode, threshold } = metaToolSettings(config.mcp);
   if (mode === "off") return;
-  const isMany = () => mode === "on" || registry.list().length > threshold;
+  const isMany = () => registry.list().length > threshold;
   let stop = () => {};
   const look = () => {
     if (!isMany()) return;

@@ -1,3 +1,4 @@
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ServedWorkspace } from "../testing/served-workspace.ts";
 import { Fleet, postgres, until } from "./testing/fleet.fixture.ts";
@@ -163,6 +164,97 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
     expect((await c.ask("POST", `/api/approvals/${id}`, { decision: "allow" })).status).toBe(200);
     expect((await ended).body.result.content).toBe("noted asked");
     expect(performance.now() - begun).toBeLessThan(1_000);
+  });
+
+  it.each(["modern", "legacy"] as const)(
+    "serve %s MCP clients whose requests go to each in turn",
+    async (era) => {
+      const client = new Client(
+        { name: "tester", version: "1" },
+        {
+          capabilities: { elicitation: {} },
+          versionNegotiation: { mode: era === "modern" ? { pin: "2026-07-28" } : "legacy" },
+        },
+      );
+      client.setRequestHandler("elicitation/create", async () => ({
+        action: "accept",
+        content: { n: "me" },
+      }));
+      let turn = 0;
+      const seen = new Set<string>();
+      const inTurn = (url: string | URL, init?: RequestInit) => {
+        const node = fleet.nodes[turn++ % 3]!;
+        seen.add(node.url);
+        return fetch(new URL(new URL(url).pathname, node.url), init);
+      };
+      const headers = { authorization: `Bearer ${fleet.token}` };
+      await client.connect(
+        new StreamableHTTPClientTransport(new URL("/mcp", a.url), {
+          fetch: inTurn,
+          requestInit: { headers },
+        }),
+      );
+      for (let round = 0; round < 3; round++) {
+        const { content } = await client.callTool({ name: "asks", arguments: {} });
+        expect(JSON.stringify(content)).toContain('\\"n\\":\\"me\\"');
+        expect((await client.listTools()).tools.length).toBeGreaterThan(3);
+      }
+      expect(seen.size).toBe(3);
+      await client.close();
+    },
+  );
+
+  it("cancel and tell of an MCP task on any node", async () => {
+    const post = async (node: ServedWorkspace, method: string, params: object) => {
+      const _meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } },
+        "io.modelcontextprotocol/clientInfo": { name: "tester", version: "1" },
+      };
+      const name =
+        "name" in params
+          ? { "mcp-name": String(params.name) }
+          : "taskId" in params
+            ? { "mcp-name": String(params.taskId) }
+            : {};
+      const response = await fetch(`${node.url}/mcp`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${fleet.token}`,
+          "content-type": "application/json",
+          accept: "application/json, text/event-stream",
+          "mcp-protocol-version": "2026-07-28",
+          "mcp-method": method,
+          ...name,
+        },
+        body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } }),
+      });
+      return JSON.parse((await response.text()).replace(/^data: /, ""));
+    };
+    const { taskId } = (
+      await post(a, "tools/call", { name: "endless", arguments: { id: "task", ms: 30_000 } })
+    ).result;
+    await until(() => fleet.effects("begin task ").length === 1);
+    expect((await post(b, "tasks/get", { taskId })).result).toMatchObject({ status: "working" });
+    expect((await post(c, "tasks/cancel", { taskId })).error).toBeUndefined();
+    await until(() => fleet.effects("abort task").length === 1, 1_000);
+    expect((await post(b, "tasks/get", { taskId })).result.status).toBe("cancelled");
+  });
+
+  it("hold a session that repeats itself, though its calls go to each in turn", async () => {
+    const errors: (string | undefined)[] = [];
+    for (let n = 0; n < 6 && errors.at(-1) === undefined; n++) {
+      const node = fleet.nodes[n % 3]!;
+      const { body } = await node.ask("POST", "/api/tools/secretive/calls", {
+        arguments: { text: "again" },
+        sessionID: "s",
+      });
+      errors.push(body.error?.code ?? body.result?.error?.code);
+      // What a node learns of another takes some milliseconds; a model takes longer until its next call.
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    expect(errors).toEqual([undefined, undefined, undefined, "loop_blocked"].slice(-errors.length));
+    expect(errors.length).toBeLessThanOrEqual(4);
   });
 
   it("refuse a node with another key or another token", async () => {

@@ -69,20 +69,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const {
-      app,
-      store,
-      channel,
-      nodes,
-      forwarder,
-      approvals,
-      calls,
-      code,
-      mcp,
-      mcpServers,
-      values,
-      interrupted,
-    } = rack;
+    const { app, store, channel, nodes, forwarder, approvals, calls, code, mcp, mcpServers, values } = rack;
+    const { interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -220,7 +208,7 @@ const DRAIN = 500;
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, store, approvals, calls, code, mcp, mcpServers } = await openRack(
+  const { app, store, channel, approvals, calls, code, mcp, mcpServers } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined, recording: options.recording },
     opened,
@@ -230,7 +218,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
     opened.defer(startWatchdog({ registry, logFile: app.log.file, endsWithParent: true }));
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
-  const loops = new Loops({ registry, store, logger });
+  const loops = new Loops({ registry, store, logger, shared: { book: app.book, channel } });
   opened.defer(() => loops.close());
   opened.defer(() => calls.close(DRAIN));
   // The inbox is stopped before `calls.close` waits for calls to end: a call that waits for a person would

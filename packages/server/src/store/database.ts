@@ -159,6 +159,8 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
     keepAlive: true,
     application_name: "toolrack",
     max: 10,
+    // Longer than the longest pause of a node that has nothing to do, which would otherwise connect anew each time.
+    idleTimeoutMillis: 90_000,
     // The declared type is a family of overloads for each format; this one function answers all of them.
     types: { getTypeParser } as unknown as NonNullable<PoolConfig["types"]>,
   });

@@ -79,6 +79,11 @@ export class Follower {
     };
   }
 
+  /** Whether the database announces the changes of this topic. */
+  isAnnounced(name: string): boolean {
+    return this.#counts?.has(name) === true;
+  }
+
   /** Looks at a topic at once, because the database has announced a change. */
   announce(name: string): void {
     for (const topic of this.#topics) if (topic.name === name) this.#begin(topic, readAnew);

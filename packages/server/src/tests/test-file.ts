@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compileSchema, type JsonSchemaObject, SchemaError, type SchemaIssue } from "@toolrack/core";
@@ -214,11 +215,7 @@ export async function saveTest(
   if (!/^[\w.-]+$/.test(base) || base.startsWith("."))
     throw new Error(`"${wanted}" cannot be the name of a file of tests. Use letters, digits, _ . and -.`);
   const file = `${TEST_FOLDER}/${base}.calls.yaml`;
-  const isThere = await stat(join(directory, file)).then(
-    () => true,
-    () => false,
-  );
-  const [failure] = isThere ? (await readTestFile(directory, file)).failures : [];
+  const [failure] = existsSync(join(directory, file)) ? (await readTestFile(directory, file)).failures : [];
   if (failure !== undefined) throw new Error(`${whereOf(failure)}: ${failure.reason} ${failure.remedy}`);
   let named = test;
   const add = ({ content, set }: EditedFile) => {

@@ -55,7 +55,7 @@ export class Writer {
         `${path}${lost} is not in the record. Write the test by hand.`,
         `${path}${lost}`,
       );
-    return this.value(parameters, path) as Record<string, unknown>; // An object stays one.
+    return this.value(parameters, path) as Record<string, unknown>; // The writer turns an object into an object.
   }
 
   /** The value with references in place of what is secret. Throws for a secret that no reference can replace. */

@@ -237,6 +237,33 @@ export const calls = {
     loops: ["Loops caught", "拦截的死循环"],
     noLoops: ["No session went in circles in the last 24 hours.", "最近 24 小时没有会话陷入死循环。"],
   },
+  nodes: {
+    about: [
+      "The servers and workers on the same database. With SQLite there is one.",
+      "同一个数据库上的服务器和工作进程。使用 SQLite 时只有一个。",
+    ],
+    versionsDiffer: [
+      "Not all nodes have the same version. Bring them all to one.",
+      "各节点的版本不一致。请统一版本。",
+    ],
+    node: ["Node", "节点"],
+    self: ["this one", "本节点"],
+    state: ["State", "状态"],
+    version: ["Version", "版本"],
+    calls: ["Calls", "调用"],
+    load: ["Load", "负载"],
+    memory: ["Memory", "内存"],
+    lag: ["Database", "数据库延迟"],
+    started: ["Started", "启动于"],
+    actions: ["Actions", "操作"],
+    drain: ["Hand over and end", "移交并结束"],
+    roles: { server: ["Server", "服务器"], worker: ["Worker", "工作进程"] },
+    states: {
+      serving: ["Serving", "服务中"],
+      draining: ["Draining", "正在移交"],
+      silent: ["Silent", "无响应"],
+    },
+  },
   loops: {
     names: {
       none: ["Seen", "已发现"],

@@ -14,6 +14,7 @@ export const common = {
     offerings: ["Prompts, resources", "提示词与资源"],
     mcpServers: ["MCP servers", "上游 MCP 服务"],
     reloads: ["Reloads and alerts", "重载与告警"],
+    nodes: ["Nodes", "节点"],
     settings: ["Settings", "设置"],
   },
   ui: {

@@ -11,7 +11,8 @@ import type {
   ToolResult,
 } from "@toolrack/core";
 import type { CallRecorder } from "../../calls/index.ts";
-import { parseToolReference, verdictByRules } from "../../calls/index.ts";
+import { parseToolReference, runToolName, verdictByRules } from "../../calls/index.ts";
+import { reasonOf } from "../../helpers/values.ts";
 import type { App } from "../../rack/index.ts";
 import type { ApprovalRule, CallTrace } from "../../store/index.ts";
 import { parsePairs, readArguments } from "../arguments.ts";
@@ -69,7 +70,11 @@ export async function call(
       cli.onInterrupt(() => interrupt.abort("interrupted"));
       return callThere(cli, server, there);
     }
-    if (!isHere && server === undefined) others.defer(await addOthers(cli, app));
+    if (!isHere && server === undefined) {
+      others.defer(await addOthers(cli, app));
+      if (name === runToolName && app.config.code?.mode !== "off")
+        await (await import("../../rack/index.ts")).addRunTool(app);
+    }
     const info = app.registry.get(name);
     // The tool may be in one of the files that failed.
     if (info === undefined) talkFailures(cli, app.report);
@@ -185,7 +190,7 @@ async function openRecorder(cli: Cli, app: App): Promise<CallRecorder | undefine
     const [store, { CallRecorder }] = await Promise.all([app.store(), import("../../calls/index.ts")]);
     return new CallRecorder(app.book, store.calls, talkingLogger(cli));
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    const reason = reasonOf(thrown);
     cli.talk(`warning: the call is kept in ${app.log.file} only. ${reason}`);
     return undefined;
   }

@@ -1,5 +1,6 @@
 import type { ShownApproval, TurnEnd, TurnEvent } from "../../chat/index.ts";
 import { readSse } from "../../chat/index.ts";
+import { reasonOf } from "../../helpers/values.ts";
 import type { Serving } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, isCliError, usageError } from "../cli-error.ts";
@@ -209,7 +210,7 @@ class Conversation {
 
   #complain(thrown: unknown): void {
     this.#cli.status.clear();
-    this.#cli.talk(`error: ${oneLine(thrown instanceof Error ? thrown.message : String(thrown))}`);
+    this.#cli.talk(`error: ${oneLine(reasonOf(thrown))}`);
   }
 }
 

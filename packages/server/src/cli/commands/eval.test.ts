@@ -59,6 +59,14 @@ describe("toolrack eval", { timeout: 60_000 }, () => {
     expect(code).toBe(0);
   });
 
+  it("takes a folder for its files, and no count of runs below one", async () => {
+    await using workspace = await TemporaryWorkspace.create(files());
+    const folder = await runCli(["eval", "evals"], { cwd: workspace.directory });
+    expect([folder.code, folder.stdout]).toEqual([0, expect.stringContaining("evals/weather.yaml")]);
+    const none = await runCli(["eval", "--runs", "0"], { cwd: workspace.directory });
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("1 or more")]);
+  });
+
   it("fails with 3 when a case fails, and names what search finds first", async () => {
     await using workspace = await TemporaryWorkspace.create({
       ...files(),

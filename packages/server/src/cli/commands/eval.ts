@@ -1,4 +1,4 @@
-import { glob, stat } from "node:fs/promises";
+import { glob } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { isHelperTool } from "../../calls/index.ts";
 import type { AskModel, EvalFile, EvalReport, HitRate, VersionReport } from "../../evals/index.ts";
@@ -7,7 +7,7 @@ import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { withAllTools } from "../rack-tools.ts";
 import { amount, clipDisplay, oneLine, printable, renderTable } from "../text.ts";
-import { findWorkspace } from "../workspace.ts";
+import { entryAt, findWorkspace } from "../workspace.ts";
 
 export interface EvalOptions {
   readonly model?: string;
@@ -45,21 +45,20 @@ export async function evaluateFiles(cli: Cli, given: readonly string[], options:
   });
 }
 
-/** The files that are named, or all of `evals/`. Patterns that no shell has filled in are filled in here. */
+/** The files that are named, those of folders, or all of `evals/`. Patterns that no shell has filled in are filled in here. */
 async function filesOf(cli: Cli, given: readonly string[]): Promise<string[]> {
   const isGiven = given.length > 0;
   const cwd = isGiven ? cli.cwd : findWorkspace(cli);
   const found: string[] = [];
-  for (const pattern of isGiven ? given : ["evals/*.{yaml,yml}"]) {
-    const path = resolve(cwd, pattern);
-    const isFile = await stat(path).then(
-      (entry) => entry.isFile(),
-      () => false,
-    );
-    if (isFile) found.push(path);
+  for (const named of isGiven ? given : ["evals"]) {
+    const entry = entryAt(resolve(cwd, named));
+    const pattern = entry?.isDirectory() === true ? `${named}/*.{yaml,yml}` : named;
+    if (entry?.isFile() === true) found.push(resolve(cwd, named));
     else for await (const match of glob(pattern, { cwd })) found.push(resolve(cwd, match));
   }
-  if (found.length > 0) return [...new Set(found)].sort();
+  // A pipe or a device could be read without end.
+  const paths = found.filter((path) => entryAt(path)?.isFile());
+  if (paths.length > 0) return [...new Set(paths)].sort();
   const where = isGiven ? given.join(", ") : "evals/*.yaml";
   throw new CliError(`There is no file of evals at ${where}.`, {
     code: "no_evals",

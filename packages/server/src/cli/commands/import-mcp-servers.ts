@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { reasonOf } from "../../helpers/values.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes } from "../cli-error.ts";
 import { oneLine } from "../text.ts";
@@ -60,7 +61,7 @@ async function readServers(cli: Cli, path: string): Promise<readonly FoundServer
   try {
     document = parse(text);
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    const reason = reasonOf(thrown);
     throw new CliError(`${path} is not valid ${form}: ${reason}`, { code: "invalid_file" });
   }
   const servers = serversIn(document);

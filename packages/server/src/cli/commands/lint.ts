@@ -12,6 +12,8 @@ import { amount, printable } from "../text.ts";
 /** What lint found, in how many tools. */
 export interface LintResult {
   readonly items: readonly Finding[];
+  /** How many findings there are, if these are not all. */
+  readonly total?: number;
   /** How many tools were looked at. */
   readonly tools: number;
 }
@@ -29,7 +31,9 @@ export async function lint(cli: Cli, pattern = "*"): Promise<void> {
     const message = `No tool fits "${pattern}". See all of them with: ${cli.commandLine("list")}`;
     throw new CliError(message, { code: "tool_not_found", exitCode: exitCodes.noSuchTool });
   }
-  cli.answer({ findings: result.items, tools: result.tools }, () => printFindings(cli, result));
+  const { items: findings, total = findings.length, tools } = result;
+  const isPart = total > findings.length;
+  cli.answer({ findings, ...(isPart && { total }), tools }, () => printFindings(cli, result));
   if (result.items.length > 0) cli.exitCode = exitCodes.failure;
 }
 
@@ -45,7 +49,7 @@ export async function lintTools(app: App, fits: (tool: ToolInfo) => boolean): Pr
 }
 
 /** Prints the findings, one tool after the other. */
-export function printFindings(cli: Cli, { items, tools }: LintResult): void {
+export function printFindings(cli: Cli, { items, total = items.length, tools }: LintResult): void {
   for (const [tool, findings] of Map.groupBy(items, (finding) => finding.tool)) {
     cli.print(cli.style("bold", tool));
     for (const { code, reason, remedy } of findings) {
@@ -53,6 +57,7 @@ export function printFindings(cli: Cli, { items, tools }: LintResult): void {
       cli.print(cli.style("dim", `    ${printable(remedy)}`));
     }
   }
-  const found = items.length === 0 ? "nothing to mend" : amount(items.length, "finding");
+  const found = total === 0 ? "nothing to mend" : amount(total, "finding");
   cli.print(`${amount(tools, "tool")}: ${found}`);
+  if (total > items.length) cli.talk(`Shown are the first ${items.length}. Name a pattern to see others.`);
 }

@@ -2,7 +2,7 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { namedCaller } from "@toolrack/core/internal";
 import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../calls/index.ts";
-
+import { reasonOf } from "../../helpers/values.ts";
 import type { StoredCall } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
@@ -44,7 +44,7 @@ async function queryOf({ tool, status, since }: LogsOptions): Promise<LogQuery> 
   try {
     await matcher(query);
   } catch (thrown) {
-    throw usageError(thrown instanceof Error ? thrown.message : String(thrown));
+    throw usageError(reasonOf(thrown));
   }
   return query;
 }

@@ -2,7 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { EncryptionKey, grantOf, osKeyring } from "../../access/index.ts";
-import { isRecord, shellQuote } from "../../helpers/index.ts";
+import { isRecord, reasonOf, shellQuote } from "../../helpers/index.ts";
 import { isAlive, readServerAddress } from "../../helpers/server-address.ts";
 import type { App } from "../../rack/index.ts";
 import { ownEntries } from "../../rack/index.ts";
@@ -191,7 +191,7 @@ export async function attempt(
   try {
     return { name, status: "ok", message: await check() };
   } catch (thrown) {
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const message = reasonOf(thrown);
     const isMissing = isRecord(thrown) && thrown.code === "ENOENT" && otherwise === "warn";
     return { name, status: otherwise, message: isMissing ? "not installed" : message, remedy };
   }

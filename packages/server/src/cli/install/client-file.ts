@@ -12,6 +12,7 @@ import {
   stat,
 } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { reasonOf } from "../../helpers/values.ts";
 import { CliError } from "../cli-error.ts";
 
 /** Readable by its owner only, because the file may hold a token. */
@@ -62,7 +63,7 @@ export async function writeClientFile(file: ClientFile, text: string): Promise<s
     return await replace(file, target, text, before);
   } catch (thrown) {
     if (thrown instanceof CliError) throw thrown;
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    const reason = reasonOf(thrown);
     throw new CliError(`${file.path} cannot be written: ${reason}`, { code: "unwritable_file" });
   }
 }

@@ -194,17 +194,19 @@ const trampoline = new vm.Script('globalThis[Symbol.for("toolrack.evaluate")]()'
   filename: "toolrack:evaluate",
 });
 
+/** The globals of the script. Test runners such as Jest give other ones to the code that they run. */
+const globals: Record<symbol, unknown> = vm.runInThisContext("globalThis");
+
 /** Runs the call with a time limit. Node can interrupt only code that a script starts, so a tiny script starts it. */
 export function withinTime(call: () => void, limit: number): void {
-  const slot = globalThis as unknown as Record<symbol, unknown>; // The script can see globals only.
   const { exit } = process;
-  slot[evaluate] = call;
+  globals[evaluate] = call;
   process.exit = refuseExit;
   try {
     trampoline.runInThisContext({ timeout: limit, displayErrors: false });
   } finally {
     process.exit = exit;
-    delete slot[evaluate];
+    delete globals[evaluate];
   }
 }
 

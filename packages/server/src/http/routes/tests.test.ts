@@ -64,6 +64,9 @@ export const convert = Tool.define({ name: "convert", parameters: { type: "objec
       failed: 0,
       results: [{ status: "passed", name: "counts on" }],
     });
+    // Tests that only answer a call of the tool are its tests too, for the list and for the run.
+    const touched = await served.ask("POST", "/api/tests/run", { tool: "next" });
+    expect(touched.body.results).toMatchObject([{ name: "counts on" }]);
     const listed = await served.ask("GET", "/api/tests?tool=next");
     expect(listed.body.items).toMatchObject([
       { name: "counts on", tool: "twice", last: { status: "passed" } },
@@ -73,7 +76,7 @@ export const convert = Tool.define({ name: "convert", parameters: { type: "objec
       records.body.items.map((one: { toolName: string; via?: string }) => [one.toolName, one.via]),
     ).toContainEqual(["twice", "test"]);
     const inner = await served.ask("GET", `/api/calls?tool=next&status=completed`);
-    expect(inner.body.items.filter((one: { flags?: object }) => one.flags !== undefined)).toHaveLength(2);
+    expect(inner.body.items.filter((one: { flags?: object }) => one.flags !== undefined)).toHaveLength(4);
     // The tool itself was not asked again.
     expect((await served.call("next", {})).body.result.structured).toEqual({ count: 3 });
   });

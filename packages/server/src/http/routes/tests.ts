@@ -1,6 +1,7 @@
 import { masterGrant } from "../../access/index.ts";
 import { reasonOf } from "../../helpers/index.ts";
 import {
+  type FoundTest,
   mockModes,
   readTestFiles,
   recordTest,
@@ -19,6 +20,8 @@ import { HttpError, type Route, routesFor, s, whileAwaited } from "../wire/index
 /** As whom tests call tools on the server: their records are told apart by it. */
 const tester = { ...masterGrant, caller: "test" };
 
+const ofTool = "Only tests that call this tool themselves, or answer a call of it.";
+
 export function testRoutes(services: HttpServices): Route[] {
   const { registry, store, skills, service, values, workspace } = services;
   const route = routesFor("tests", "admin");
@@ -35,6 +38,10 @@ export function testRoutes(services: HttpServices): Route[] {
     call: async (name, input, options) =>
       (await service.run({ name, input, grant: tester, via: "test", ...options })).result,
   });
+  const isOf = ({ tool, calls = [] }: FoundTest, wanted: string | undefined) => {
+    const name = wanted === undefined ? tool : (registry.get(wanted)?.name ?? wanted);
+    return tool === name || calls.some((call) => call.tool === name);
+  };
   return [
     route("POST /api/calls/{callId}/test", "saveTest", "Writes a test of a recorded call", {
       description:
@@ -75,20 +82,15 @@ export function testRoutes(services: HttpServices): Route[] {
       },
     }),
     route("GET /api/tests", "listTests", "The tests of the workspace, and how each ended last", {
-      query: { tool: s.text("Only tests that call this tool themselves, or answer a call of it.") },
+      query: { tool: s.text(ofTool) },
       answer: [
         "The tests.",
         s.object({ items: s.list(s.ref("SavedTest")), failures: s.list(s.ref("TestFileFailure")) }),
       ],
       async handle({ query: { tool } }) {
-        const wanted = tool === undefined ? undefined : (registry.get(tool)?.name ?? tool);
         const files = await readTestFiles(directory);
-        const isMeant = (test: { tool: string; calls?: readonly { tool: string }[] }) =>
-          wanted === undefined ||
-          test.tool === wanted ||
-          test.calls?.some((call) => call.tool === wanted) === true;
         return {
-          items: selectTests(files, undefined, isMeant).flatMap(({ tests }) =>
+          items: selectTests(files, undefined, (test) => isOf(test, tool)).flatMap(({ tests }) =>
             tests.map((test) => {
               const { file, line, name, tool: tested } = test;
               return { file, line, name, tool: tested, last: last.get(keyOf(test)) };
@@ -101,7 +103,7 @@ export function testRoutes(services: HttpServices): Route[] {
     route("POST /api/tests/run", "runTests", "Runs tests of the workspace", {
       description: "On the tools as they are served now. The calls are recorded, with the caller `test`.",
       optionalBody: s.closed({
-        "tool?": s.text("Only tests of this tool."),
+        "tool?": s.text(ofTool),
         "file?": s.text(),
         "name?": s.text(),
         "mock?": s.choice(mockModes, {
@@ -111,8 +113,8 @@ export function testRoutes(services: HttpServices): Route[] {
       }),
       answer: ["How they ended.", s.ref("TestReport")],
       async handle({ body: { tool, file, name, mock: mode = "recorded" }, incoming, outgoing }) {
-        const isMeant = (test: { file: string; name: string; tool: string }) =>
-          (tool === undefined || test.tool === tool) &&
+        const isMeant = (test: FoundTest) =>
+          isOf(test, tool) &&
           (file === undefined || test.file === file) &&
           (name === undefined || test.name === name);
         const files = selectTests(await readTestFiles(directory), undefined, isMeant);

@@ -117,7 +117,7 @@ function callTool(serving: McpServing, request: ClientRequest) {
   const { name: given, arguments: input } = params;
   const { registry, waitingDialogs } = serving;
   if (typeof given !== "string") throw paramError("tools/call", "name", expected("string", given));
-  const byPath = pathCall(registry, given);
+  const byPath = given.includes(".") ? pathCall(registry, given) : undefined;
   const name = byPath?.toolName ?? given;
   if (input !== undefined && !isRecord(input)) {
     throw paramError("tools/call", "arguments", expected("record", input));

@@ -96,23 +96,25 @@ export class McpMount implements Mount {
     let id: RpcId | null = null;
     try {
       const { headers, method } = incoming;
-      const { experts } = this.#serving;
+      const { experts, forwarder } = this.#serving;
       const callerBefore = callerOf(incoming, grant, experts);
       // The modern version has no sessions, and ignores the session header.
       const isModern = headers["mcp-protocol-version"] === modernVersion;
       const sessionId = isModern ? undefined : headers["mcp-session-id"]?.toString();
-      const elsewhere = nodeIn(sessionId);
+      const elsewhere = forwarder === undefined ? undefined : nodeIn(sessionId);
       if (method !== "POST") {
         if (this.#mayForward(elsewhere, incoming))
-          return await this.#serving.forwarder?.forward(elsewhere, incoming, outgoing);
+          return await forwarder?.forward(elsewhere, incoming, outgoing);
         return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
       }
       if (headers["content-type"] !== "application/json") checkCharset(incoming);
       const body = await readBody(incoming, this.#maxBody);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
-      const node = elsewhere ?? (await this.#nodeOf(body));
-      if (this.#mayForward(node, incoming))
-        return await this.#serving.forwarder?.forward(node, incoming, outgoing, body);
+      // Most servers share their database with no other, and do not wait for a promise here.
+      if (forwarder !== undefined) {
+        const node = elsewhere ?? (await this.#nodeOf(body));
+        if (this.#mayForward(node, incoming)) return await forwarder.forward(node, incoming, outgoing, body);
+      }
       // The caller is looked up again and the session only now: while the body was read, the expert may have
       // changed and the session may have ended.
       const caller = callerOf(incoming, grant, experts);
@@ -166,8 +168,7 @@ export class McpMount implements Mount {
 
   /** The node that asked what this message answers, or that runs the task which it is about. */
   async #nodeOf(body: object): Promise<string | undefined> {
-    if (this.#serving.forwarder === undefined || !("params" in body) || !isRecord(body.params))
-      return undefined;
+    if (!("params" in body) || !isRecord(body.params)) return undefined;
     const { requestState, taskId } = body.params;
     if (requestState !== undefined) return nodeIn(String(requestState));
     return typeof taskId === "string" ? this.#serving.service.nodeOf(taskId) : undefined;

@@ -15,7 +15,7 @@ export const postgres = findPostgres();
 
 /**
  * Tools whose effects are counted in a file: `note` runs for `ms`, and writes when it begins, when it ends, and when its
- * signal fires. `big` returns a long text, `secretive` says a secret, `danger` needs approval.
+ * signal fires. `asks` asks its caller, `endless` is a task, `big` returns a long text, `secretive` says a secret, `danger` needs approval.
  */
 const tools = (file: string) => `
 import { appendFileSync } from "node:fs";
@@ -37,6 +37,9 @@ export const steady = Tool.define({ name: "steady", description: "Notes, again i
 export const danger = Tool.define({ name: "danger", description: "Dangerous.", parameters, metadata: { dangerous: true }, execute: run });
 export const big = Tool.define({ name: "big", description: "Long.", parameters: { type: "object", properties: { size: { type: "number" } } },
   execute: async ({ input: { size = 3_000_000 } }) => ({ content: "x".repeat(size), type: "text", attachments: [{ type: "file", mime: "text/plain", url: "data:text/plain," + "y".repeat(100_000) }] }) });
+export const asks = Tool.define({ name: "asks", description: "Asks.", parameters: { type: "object", properties: {} }, execute: async ({ elicit }) =>
+  JSON.stringify(await elicit({ message: "Who?", schema: { type: "object", properties: { n: { type: "string" } }, required: ["n"] } })) });
+export const endless = Tool.define({ name: "endless", description: "Long.", parameters, metadata: { task: "required" }, execute: run });
 export const secretive = Tool.define({ name: "secretive", description: "Says it.", parameters: { type: "object", properties: { text: { type: "string" } } }, execute: async ({ input: { text = "" } }) => "it is " + text });
 `;
 
