@@ -67,7 +67,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 describe.skipIf(chromiumPath === undefined)(
   "every page in both themes and both languages",
-  { timeout: 300_000 },
+  { timeout: 1_200_000 },
   () => {
     let server: ConsoleServer;
     let browser: Browser;

@@ -143,13 +143,16 @@ describeConsole(
       const page = await open({ path: "/chat" });
       await say(page, "Once more.");
       const answers = page.getByRole("article", { name: "Answer" });
+      await answers.getByText(/Answer \d+\./).waitFor(); // Markdown is drawn when its reader is loaded.
       const [first] = await answers.allInnerTexts();
       expect(first).toContain("scripted/model-a");
       await page.getByLabel("Model").selectOption("model-b");
       await answers.getByRole("button", { name: "Answer again" }).click();
       await answers.getByText("scripted/model-b").waitFor();
       expect(await answers.count()).toBe(1);
-      expect(numberIn((await answers.allInnerTexts())[0])).toBeGreaterThan(numberIn(first));
+      await expect
+        .poll(async () => numberIn((await answers.allInnerTexts())[0]))
+        .toBeGreaterThan(numberIn(first));
       expect(await said(page, "Once more.").count()).toBe(1);
       await page.reload();
       await answers.getByText("scripted/model-b").waitFor();

@@ -86,6 +86,8 @@ const callErrors: Readonly<Record<string, (details: Details) => string | undefin
       : `工具“${text(toolName)}”${kind === "idle" ? `在 ${seconds(limit)}内没有任何进展` : `未能在 ${seconds(limit)}内完成`}，已被停止。它已做的部分可能仍然有效，再次调用前请先确认。`,
   cancelled: ({ toolName, reason }) =>
     `对“${text(toolName)}”的调用已取消${text(reason) === "" ? "。" : `：${text(reason)}`}`,
+  code_diverged: ({ line }) =>
+    `中断后再次运行的代码走了与之前不同的路${line === undefined ? "" : `（第 ${String(line)} 行）`}，在做任何新的事情之前已被停止。`,
   outcome_unknown: () =>
     "运行该工具的进程在调用结束前退出。工具可能做了全部、部分或没有做任何工作，不会自动重新运行。",
 };
@@ -95,6 +97,11 @@ const refusals: Readonly<Record<string, string>> = {
   bad_request: "无法读取该请求。",
   invalid_json: "正文不是 UTF-8 编码的 JSON。",
   invalid_request: "请求的路径、查询或正文不符合要求。",
+  not_code: "该调用没有运行代码，或其代码不能成为工具。",
+  code_off: "配置中关闭了代码模式。",
+  tool_file_exists: "已有该名称的工具文件。",
+  node_not_found: "没有该 ID 的节点，或它没有响应。",
+  result_missing: "记录的一部分（例如完整的长结果）已不在保存的位置：被删除，或其存储已丢失。",
   mcp_server_invalid: "MCP 服务的键或配置不可用。",
   provider_refused: "模型服务不接受该请求。",
   secret_invalid: "名称或值不能用作机密。",
