@@ -23,6 +23,7 @@ export interface Import {
 const levels: readonly (readonly string[])[] = [
   ["helpers"],
   ["config", "store"],
+  ["fleet"],
   ["access", "lint"],
   ["calls"],
   ["mcp/wire"],

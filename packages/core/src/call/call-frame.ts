@@ -7,6 +7,7 @@ import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
 import { readClock } from "./clock.ts";
+import type { AdmittedCall, CallDispatcher, CallLink, HandedCall } from "./dispatch.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
@@ -32,7 +33,15 @@ export class CallFrame {
   readonly sessionID: string;
   readonly permissions: readonly string[];
   readonly mock: CallMock | undefined;
-  readonly createdAt: number;
+  createdAt: number;
+  /** Whether a tool made the call, here or in the process that admitted it. */
+  readonly isNested: boolean;
+  /** Set when another process admitted the call and this one performs it. */
+  readonly admitted: (AdmittedCall & { readonly link: CallLink }) | undefined;
+  /** Set while another process performs the call. */
+  handed: HandedCall | undefined = undefined;
+  /** When the call was handed over; 0 before that. */
+  dispatchedAt = 0;
 
   /** The called tool, once `resolve` has found it. */
   entry: ToolEntry | undefined = undefined;
@@ -109,6 +118,7 @@ export class CallFrame {
     raw: unknown,
     options: CallOptions,
     parent: CallFrame | undefined,
+    admitted?: AdmittedCall & { readonly link: CallLink },
   ) {
     this.host = host;
     this.sequence = sequence;
@@ -117,6 +127,8 @@ export class CallFrame {
     this.raw = raw;
     this.options = options;
     this.parent = parent;
+    this.admitted = admitted;
+    this.isNested = parent !== undefined || admitted?.parentCallId !== undefined;
     this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
@@ -131,7 +143,20 @@ export class CallFrame {
 
   /** How many calls are above this one in its chain; 0 for a call that no other call made. */
   get depth(): number {
-    return this.parent === undefined ? 0 : this.parent.depth + 1;
+    return this.parent === undefined ? (this.admitted?.depth ?? 0) : this.parent.depth + 1;
+  }
+
+  /** The id of the call that made this one. */
+  get parentCallId(): string | undefined {
+    return this.parent === undefined ? this.admitted?.parentCallId : this.parent.callId;
+  }
+
+  /** The task that the call, or the nearest call above it that names one, belongs to. */
+  get tid(): string | undefined {
+    for (let at: CallFrame | undefined = this; at !== undefined; at = at.parent) {
+      if (at.options.tid !== undefined) return at.options.tid;
+    }
+    return undefined;
   }
 
   /** The same as `entry`, for the stages after `resolve`. */
@@ -225,6 +250,8 @@ export interface CallHost {
   /** Calls that wait for a person to agree before they run. */
   readonly undecided: Set<CallFrame>;
   readonly toolCount: number;
+  /** Has calls of some tools performed elsewhere. Undefined: all run here. */
+  dispatcher: CallDispatcher | undefined;
   find(name: string): ToolEntry | undefined;
   nearest(name: string): string[];
   view(frame: CallFrame): RegistryView;

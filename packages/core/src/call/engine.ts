@@ -14,6 +14,7 @@ import {
 import type { ToolResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
 import { readClock } from "./clock.ts";
+import { dispatch, type PerformedCall, revivedError } from "./dispatch.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
 import { approve } from "./stages/approve.ts";
@@ -45,6 +46,14 @@ function consent(frame: CallFrame): void {
 
 function execute(frame: CallFrame): void {
   if (frame.mock !== undefined) mock(frame, frame.mock);
+  const { dispatcher } = frame.host;
+  if (dispatcher !== undefined && frame.answer === undefined && frame.admitted === undefined) {
+    const lane = dispatcher.laneOf(frame.tool.info);
+    if (lane !== undefined) {
+      goOn(frame, dispatch(frame, dispatcher, lane), adopt);
+      return;
+    }
+  }
   goOn(frame, run(frame), examine);
 }
 
@@ -56,6 +65,17 @@ function conclude(frame: CallFrame): void {
   mask(frame);
   bound(frame);
   complete(frame);
+}
+
+/** Ends a call as the process that performed it says. That process has checked, masked, cut and recorded the result. */
+function adopt(frame: CallFrame): void {
+  // `goOn` keeps what the dispatcher resolved with.
+  const { result, error, flags } = frame.output as PerformedCall;
+  frame.output = undefined;
+  if (flags !== undefined) Object.assign(frame.flag(), flags);
+  if (error !== undefined) frame.error = revivedError(error);
+  frame.result = result;
+  end(frame, error === undefined ? "completed" : "error");
 }
 
 /** Goes on with the next stages when the stage is done, unless the call has ended meanwhile. */
@@ -113,7 +133,9 @@ function begin(frame: CallFrame): void {
     }
     if (options.signal !== undefined) listen(frame, options.signal);
     if (!frame.ended) stateChanged(frame);
-    if (!frame.ended) admit(frame);
+    if (frame.ended) return;
+    if (frame.admitted === undefined) admit(frame);
+    else execute(frame);
   } catch (thrown) {
     fail(frame, thrown);
   }
@@ -125,8 +147,15 @@ function begin(frame: CallFrame): void {
  */
 export function abortCall(frame: CallFrame, reason: ToolError): void {
   if (frame.ended) return;
+  const isRepeated = frame.abortReason !== undefined && frame.handed !== undefined;
+  if (isRepeated) return;
   frame.abortReason = reason;
   frame.controller?.abort(reason);
+  if (frame.handed?.onAbort !== undefined) {
+    // The process that performs the call ends it and records how, which is soon told here.
+    frame.handed.onAbort(reason);
+    return;
+  }
   const { onAbort } = frame;
   if (onAbort !== undefined) quietly(() => onAbort(reason));
   fail(frame, reason);
@@ -138,7 +167,8 @@ export function cancelCall(frame: CallFrame, reason?: string): void {
 }
 
 export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
-  const { shownName, startedAt } = frame;
+  const { shownName } = frame;
+  const startedAt = frame.startedAt || frame.dispatchedAt;
   const elapsed = Math.round(readClock() - startedAt);
   // Computed from the deadline, because the limit may be that of a call above.
   const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
@@ -194,7 +224,7 @@ function fail(frame: CallFrame, thrown: unknown): void {
   const { structuredText: _, ...draft } = frame.draft;
   const response = error.toResponse();
   // A calling tool gets the error unmasked; any other caller gets it with known secrets masked.
-  const told = frame.parent === undefined ? frame.host.settings.secrets().inError(response) : response;
+  const told = !frame.isNested ? frame.host.settings.secrets().inError(response) : response;
   frame.result = { ...draft, type: "error", error: told };
   end(frame, "error");
 }
@@ -230,7 +260,8 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (status === "completed" && frame.endedAt > frame.deadline && frame.asking === 0) {
     frame.flag().overran = { limit: Math.round(frame.deadline - frame.startedAt) };
   }
-  if (frame.flags !== undefined) quietly(() => explain(frame));
+  // The process that performed a call has explained its result already.
+  if (frame.flags !== undefined && frame.dispatchedAt === 0) quietly(() => explain(frame));
   if (frame.sessionID !== "") host.sessions.observe(frame);
   frame.status = status;
   frame.ended = true;
@@ -265,7 +296,7 @@ function tellRecord(frame: CallFrame, result: ToolResult): void {
   const secrets = error === undefined ? input.found : ownSecrets(frame, error, input.found);
   const record = recordOf(frame, input, secrets);
   let shown = result;
-  if (frame.parent !== undefined) {
+  if (frame.isNested) {
     // The calling tool got the structured value whole. The record leaves it out: the kept text has it as
     // JSON.
     const { structured: _, ...rest } = result;

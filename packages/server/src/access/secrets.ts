@@ -1,5 +1,13 @@
 import type { Store, ValueInfo } from "../store/index.ts";
-import { decrypt, EncryptionKey, encrypt, type Keyring, osKeyring, SecretError } from "./encryption.ts";
+import {
+  decrypt,
+  EncryptionKey,
+  encrypt,
+  type Keyring,
+  keyIdOf,
+  osKeyring,
+  SecretError,
+} from "./encryption.ts";
 
 export interface SecretsOptions {
   /** The workspace's `.toolrack`, where the key lies beside the store. */
@@ -29,6 +37,12 @@ export async function openSecrets({
   const secrets = new Secrets(store.secrets, new EncryptionKey(directory, keyring));
   await secrets.refresh();
   return secrets;
+}
+
+export interface Sealing {
+  readonly keyId: string;
+  readonly seal: (text: string) => string;
+  readonly unseal: (text: string) => string;
 }
 
 /** Values that tools need and nobody may see. */
@@ -143,6 +157,19 @@ export class Secrets {
     const key = await this.#key.ensure();
     this.learn(name, value);
     return encrypt(key, name, value);
+  }
+
+  /**
+   * Functions that encrypt and decrypt texts which other processes of this rack may read and nobody else. `keyId` names the
+   * key. `unseal` throws `SecretError` for anything that the key did not encrypt for this purpose.
+   */
+  async sealing(purpose: string): Promise<Sealing> {
+    const key = await this.#key.ensure();
+    return {
+      keyId: keyIdOf(key),
+      seal: (text) => encrypt(key, purpose, text),
+      unseal: (text) => decrypt(key, purpose, text),
+    };
   }
 
   /** Throws `SecretError` for a value that this workspace's key did not encrypt. */

@@ -79,9 +79,15 @@ interface CallsOptions {
   readonly logger: Logger;
   /** How many calls of one tool may run at once. Default 256. */
   readonly maxCallsPerTool?: number;
+  /** Tells whether the lane of a tool has a full queue, and for how many seconds a caller should wait. */
+  readonly busyFor?: BusyFor | undefined;
   /** `false`: nothing is learned from searches. */
   readonly learning?: boolean | undefined;
 }
+
+type BusyFor = (
+  tool: ToolInfo,
+) => { readonly lane: string; readonly waiting: number; readonly seconds: number } | undefined;
 
 /** The call service and the recorder, which all surfaces of one process share. */
 export interface Calls {
@@ -93,7 +99,14 @@ export interface Calls {
   close(limit: number): Promise<void>;
 }
 
-export function openCalls({ book, store, logger, maxCallsPerTool = 256, learning }: CallsOptions): Calls {
+export function openCalls({
+  book,
+  store,
+  logger,
+  maxCallsPerTool = 256,
+  busyFor,
+  learning,
+}: CallsOptions): Calls {
   const recorder = new CallRecorder(book, store.calls, logger);
   const service = new CallService(
     book,
@@ -101,6 +114,7 @@ export function openCalls({ book, store, logger, maxCallsPerTool = 256, learning
     new GrantWatch(store, logger),
     maxCallsPerTool,
     new SearchMemory({ book, store, logger, learning }),
+    busyFor,
   );
   const spans = book.follow(service.spans);
   return {
@@ -131,6 +145,7 @@ export class CallService implements CallFollower {
   readonly #running = new Map<string, number>();
   /** How many calls wait for an answer, by tool and caller. */
   readonly #waiting = new Map<string, number>();
+  readonly #busyFor: BusyFor | undefined;
   readonly #unfollow: () => void;
   #onIdle: (() => void) | undefined;
   #runs = 0;
@@ -141,7 +156,9 @@ export class CallService implements CallFollower {
     grants: GrantWatch,
     maxPerTool: number,
     searches: SearchMemory,
+    busyFor?: BusyFor,
   ) {
+    this.#busyFor = busyFor;
     this.searches = searches;
     this.#book = book;
     this.#calls = calls;
@@ -248,6 +265,8 @@ export class CallService implements CallFollower {
       throw unknownTool(this.#book.registry, request.name, limitOf(request));
     }
     if (this.#calls.held.isFull) throw recordsFull(this.#calls.held);
+    const busy = info && this.#busyFor?.(info);
+    if (busy !== undefined) throw laneBusy(request.name, busy);
     const toolName = info?.name ?? request.name;
     const displayName = info?.displayName ?? toolName;
     const { caller } = grant;
@@ -338,10 +357,22 @@ function recordsFull({ records, bytes, reason }: HeldRecords): CallRefused {
   );
 }
 
+function laneBusy(
+  toolName: string,
+  { lane, waiting, seconds }: NonNullable<ReturnType<BusyFor>>,
+): CallRefused {
+  return new CallRefused(
+    "busy",
+    `"${toolName}" runs in lane "${lane}", where ${waiting} calls wait for a worker, which is as many as may. Call again in ${seconds} s.`,
+    { toolName, lane, waiting },
+    seconds,
+  );
+}
+
 /** Seconds that a caller is told to wait before it calls again, when the store can take no more records. */
 const RETRY_AFTER = 5;
 
-type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "store_unavailable";
+type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "busy" | "store_unavailable";
 
 /** A call that was never made. Each surface translates it into its own form. */
 export class CallRefused extends Error {

@@ -63,6 +63,8 @@ export class CallRecorder implements CallFollower {
   }
 
   begun(call: LiveCall): void {
+    // The process that admitted the call has written its row.
+    if (call.lane !== undefined) return;
     try {
       this.#calls.started(call);
     } catch (thrown) {
@@ -71,6 +73,11 @@ export class CallRecorder implements CallFollower {
   }
 
   ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
+    if (call?.isRecorded !== undefined) {
+      this.#calls.lanes.release(record.callId);
+      call.settle?.({ record, recorded: call.isRecorded, trace });
+      return;
+    }
     const group = this.#group;
     group.open++;
     const settle = (recorded: boolean) => {
@@ -93,7 +100,7 @@ export class CallRecorder implements CallFollower {
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       const owner = call?.owner ?? this.#book.ownerOfRefused(record);
       const rootCallId = call === undefined ? this.#book.rootUnder(record.parentCallId) : call.rootCallId;
-      const { replayOf, via, expert, lines } = call ?? {};
+      const { replayOf, via, expert, lane, lines } = call ?? {};
       this.#calls
         .finished(record, result, {
           replayOf,
@@ -104,6 +111,7 @@ export class CallRecorder implements CallFollower {
           trace,
           via,
           expert,
+          lane,
         })
         .then((safety) => {
           settle(safety === "safe");

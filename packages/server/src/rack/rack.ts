@@ -39,12 +39,15 @@ import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
 import { openStore, type Store, type StoredMcpServer } from "../store/index.ts";
 import { type App, openWorkspace, type Recording } from "./app.ts";
+import { openLanes } from "./lanes.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
   /** Follows changes of `mcp.json`. */
   readonly watch: boolean;
   readonly recording?: Recording | undefined;
+  /** Performs calls of lanes and serves nobody. */
+  readonly isWorker?: boolean;
 }
 
 /** A workspace with its store, approvals, calls and MCP servers: the parts that all ways of serving share. */
@@ -95,7 +98,9 @@ export async function openRack(
     originOf: (callId) => rack?.app.book.firstCallerOf(callId),
     viaOf: (callId) => rack?.app.book.get(callId)?.via,
     formerNameOf: (toolName) => rack?.mcpServers?.formerNameOf(toolName),
-    resume: async (call) => rack?.calls && resumeCall(call, rack.calls.service, store),
+    // A worker only performs what a server has admitted.
+    resume: async (call) =>
+      options.isWorker === true ? undefined : rack?.calls && resumeCall(call, rack.calls.service, store),
     timeout: () => rack?.app.config.approvals?.timeout,
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
@@ -106,6 +111,8 @@ export async function openRack(
     store,
     approval: approvals.policy,
     ...defined({ recording: options.recording }),
+    // The server that admitted a call writes its line.
+    ...(options.isWorker && { log: false }),
   });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
@@ -127,11 +134,14 @@ export async function openRack(
 
   const { registry, config, skills, offerings } = app;
   const { maxCallsPerTool } = config.server ?? {};
+  const lanes = options.isWorker === true ? undefined : await openLanes({ app, store, values, logger });
+  opened.defer(async () => lanes?.close());
   const calls = openCalls({
     book: app.book,
     store,
     logger,
     maxCallsPerTool,
+    busyFor: lanes && ((tool) => lanes.busyFor(tool)),
     learning: config.search?.learning,
   });
   rack.calls = calls;

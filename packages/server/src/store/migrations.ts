@@ -40,9 +40,11 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0018_via": (db, engine) => addColumn(db, engine, "approvals", "via"),
   // Creates the tables `searches` and `search_learning`.
   "0020_searches": createTables,
+  // Adds the column `lane` to `calls`.
+  "0040_lanes": (db, engine) => addColumn(db, engine, "calls", "lane"),
 };
 
-const LAST = 20;
+const LAST = Math.max(...Object.keys(steps).map((name) => Number.parseInt(name, 10)));
 const TABLE = "toolrack_migrations";
 
 /** Whether a step with this name belongs to a newer version. */
@@ -137,7 +139,7 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
 
 /** Brings the table `calls` of an older version to the columns of this one. */
 async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
-  for (const name of ["owner", "root_call_id"]) await addColumn(db, engine, "calls", name);
+  for (const name of ["owner", "root_call_id", "lane"]) await addColumn(db, engine, "calls", name);
   if (engine === "mysql")
     await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forgetRepeated);
   else await sql`drop index if exists calls_by_parent`.execute(db);

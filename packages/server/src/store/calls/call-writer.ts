@@ -4,6 +4,7 @@ import { isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
 import type { CallTable } from "./call-table.ts";
+import { untilWritten } from "./lane-calls.ts";
 
 interface Start {
   /** When the row is to be written, in milliseconds on the `performance` clock. */
@@ -146,6 +147,27 @@ export class CallWriter {
   started(callId: string, makeRow: () => CallRow): void {
     this.#starts.set(callId, { due: performance.now() + this.#delay, makeRow });
     this.#arm();
+  }
+
+  /** Resolves when the database has the row of a call that another process may take from now on. */
+  async hand(row: CallRow): Promise<void> {
+    const { call_id } = row;
+    await untilWritten(async () => {
+      this.#starts.entries.delete(call_id);
+      await this.#table.write([row], this.#running.has(call_id) ? [call_id] : []);
+    });
+    this.#running.add(call_id);
+  }
+
+  /** This process has the call now, whose row another process wrote. */
+  adopt(callId: string): void {
+    this.#running.add(callId);
+  }
+
+  /** Another process has recorded the call. */
+  release(callId: string): void {
+    this.#starts.entries.delete(callId);
+    this.#running.delete(callId);
   }
 
   /** Resolves when the row is safe. */
