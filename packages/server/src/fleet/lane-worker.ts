@@ -42,6 +42,8 @@ const TELL_EVERY = 40;
 /** Milliseconds between two looks for a row that is being written, and for how long it is waited for. */
 const ROW_EVERY = 20;
 const ROW_LIMIT = 5_000;
+/** Milliseconds between two looks whether the calls under way have ended. */
+const LOOK_EVERY = 100;
 /** Milliseconds after a change of the tools until the queues are chosen anew. */
 const SETTLE_AFTER = 150;
 
@@ -108,7 +110,13 @@ export class LaneWorker {
     const timer = setTimeout(() => {
       for (const callId of this.#performed.keys()) registry.cancel(callId, "the worker is stopping");
     }, limit);
-    await Promise.all(this.#leaving);
+    const left = Promise.all(this.#leaving);
+    // Without Redis, the queues cannot be left; a call under way ends all the same.
+    let isLeft = false;
+    void left.then(() => {
+      isLeft = true;
+    });
+    while (!isLeft && (link.isUp || this.#performed.size > 0)) await Promise.race([left, pause(LOOK_EVERY)]);
     clearTimeout(timer);
     await link.close();
   }

@@ -385,9 +385,11 @@ export class Lanes implements CallDispatcher {
       // Nobody waits for it here, but it was accepted: it is put into a queue again in case Redis lost it.
       const queue = this.directory.queueFor(lane, toolName, handover.version);
       if (queue === undefined || !link.isUp) return;
+      // The job of a worker that died is locked for some seconds, so the call gets another one.
+      const jobId = hasBegun ? `${jobIdOf(callId)}-${instance.slice(0, 8)}` : jobIdOf(callId);
       await link
         .queue(queue.name)
-        .add(toolName, { callId }, { jobId: jobIdOf(callId), removeOnComplete: true, removeOnFail: true });
+        .add(toolName, { callId }, { jobId, removeOnComplete: true, removeOnFail: true });
     }
     const open = this.#open.get(callId);
     if (open !== undefined) await this.#adopt(open);
