@@ -28,6 +28,11 @@ export const contestants = {
   // So does the suite of HTTP with these.
   "node-http": { title: "plain node:http", load: async (): Promise<Contestant> => ({}) },
   "ours-http": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
+  // And the suite of lanes with these.
+  bullmq: { title: "BullMQ alone", load: async (): Promise<Contestant> => ({}) },
+  "ours-direct": { title: "ours, where it arrives, PostgreSQL", load: async (): Promise<Contestant> => ({}) },
+  "ours-lane": { title: "ours, by a worker, PostgreSQL", load: async (): Promise<Contestant> => ({}) },
+  "ours-lane-sqlite": { title: "ours, by a worker, SQLite", load: async (): Promise<Contestant> => ({}) },
   // And the suite of MCP with these.
   "node-mcp": { title: "plain node:http, or lines", load: async (): Promise<Contestant> => ({}) },
   "ours-mcp": { title: "ours (toolrack serve, mcp)", load: async (): Promise<Contestant> => ({}) },

@@ -2,6 +2,7 @@ import { apis } from "./apis.ts";
 import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { files } from "./files.ts";
+import { fleet } from "./fleet.ts";
 import { gateway } from "./gateway.ts";
 import { growth } from "./growth.ts";
 import { http } from "./http.ts";
@@ -29,6 +30,7 @@ export const suites = {
   apis,
   sandbox,
   subscribers,
+  fleet,
   tests,
 };
 
