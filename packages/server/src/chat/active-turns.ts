@@ -64,7 +64,7 @@ export class ActiveTurns {
     this.#services = services;
     const { store, logger } = services;
     // Stops turns of this process for which another node stored a stop request.
-    store.follower.follow("stopped turns", {
+    store.follower.follow("turns", {
       isNeeded: () => this.running.length > 0,
       refresh: async () => {
         const running = new Map(this.running.map((turn) => [turn.message.id, turn]));

@@ -251,7 +251,7 @@ export class ChatService {
   /** Calls `recover` at this interval, for turns of other processes on the same store that have died. */
   follow(seconds: number): void {
     const { store, logger } = this.#services;
-    this.#following ??= store.follower.follow("left turns", {
+    this.#following ??= store.follower.follow("nodes", {
       refresh: () => this.recover(),
       failed: (error) => logger.debug("Turns of other processes could not be taken up:", error),
       seconds,

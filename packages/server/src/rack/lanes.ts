@@ -2,7 +2,14 @@ import { hostname } from "node:os";
 import type { Logger } from "@toolrack/core";
 import type { ToolValues } from "../access/index.ts";
 import type { CallHandover } from "../calls/index.ts";
-import type { LanesConfig, LanesOptions, LaneWorker, LaneWorkerOptions } from "../fleet/index.ts";
+import {
+  type Lanes,
+  type LanesConfig,
+  type LanesOptions,
+  type LaneWorker,
+  type LaneWorkerOptions,
+  loadLanes,
+} from "../fleet/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
 
@@ -13,13 +20,11 @@ export interface LaneParts {
   readonly logger: Logger;
 }
 
-type Lanes = InstanceType<typeof import("../fleet/index.ts")["Lanes"]>;
-
 /** Hands calls of lanes over to workers from now on. Does nothing without `REDIS_URL`: then tools of lanes run here. */
 export async function openLanes(parts: LaneParts): Promise<Lanes | undefined> {
   const opened = await openLink(parts, "server");
   if (opened === undefined) return undefined;
-  const { Lanes } = await import("../fleet/index.ts");
+  const { Lanes } = await loadLanes();
   const { registry, book } = parts.app;
   const lanes = new Lanes({
     ...opened,
@@ -50,7 +55,7 @@ export async function openLaneWorker(
     throw new Error(
       "A worker takes its calls from Redis. Set REDIS_URL to the same address as for the servers, such as redis://127.0.0.1:6379.",
     );
-  const { LaneWorker } = await import("../fleet/index.ts");
+  const { LaneWorker } = await loadLanes();
   const { book } = parts.app;
   const worker = new LaneWorker({
     ...opened,
@@ -71,7 +76,7 @@ async function openLink(
 ): Promise<Common | undefined> {
   const url = process.env.REDIS_URL;
   if (url === undefined || url === "") return undefined;
-  const { LaneLink } = await import("../fleet/index.ts");
+  const { LaneLink } = await loadLanes();
   const { keyId, seal, unseal } = await values.secrets.sealing("lanes");
   const { registry, config } = app;
   const { calls } = store;

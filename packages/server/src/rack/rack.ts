@@ -23,6 +23,7 @@ import {
   resumeCall,
 } from "../calls/index.ts";
 import { loadEnvironment } from "../config/index.ts";
+import { type Channel, openChannel } from "../fleet/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
 import {
@@ -54,6 +55,8 @@ export interface OpenRackOptions {
 export interface OpenedRack {
   readonly app: App;
   readonly store: Store;
+  /** What the nodes on one PostgreSQL tell each other. */
+  readonly channel: Channel;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
@@ -82,6 +85,8 @@ export async function openRack(
   const directory = join(root, ".toolrack");
   const store = await openStore({ directory, logger, url: process.env.DATABASE_URL });
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
+  const channel = await openChannel(store);
+  opened.defer(() => channel.close());
   const interrupted = await store.calls.settleInterrupted();
   const values = await openValues({ directory, store });
   const { secrets } = values;
@@ -162,7 +167,7 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, approvals, calls, mcp, mcpServers, values, interrupted };
+  const parts = { app, store, channel, approvals, calls, mcp, mcpServers, values, interrupted };
   followOthers(parts, logger);
   return parts;
 }
@@ -212,7 +217,7 @@ function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logg
     refresh: () => values.refresh().then(() => mcpServers.followSecrets()),
     failed: warn("Settings and secrets that were set meanwhile could not be read"),
   });
-  store.follower.follow("remains", {
+  store.follower.follow("nodes", {
     seconds: ORPHAN_CHECK_SECONDS,
     async refresh() {
       await store.calls.settleInterrupted();

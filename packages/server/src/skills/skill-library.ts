@@ -148,17 +148,17 @@ export class SkillLibrary {
     const { store, logger } = this.#options;
     if (store === undefined || this.#following !== undefined) return;
     let lookCount = 0;
-    const look = async () => {
+    const look = async (isAnnounced: boolean) => {
       this.#fingerprint ??= await store.skills.fingerprint();
       const isNewVersion = (await store.registryVersion.read()) !== this.#version;
       // Rows edited with a database client change no version. Checking for them costs more, so it is done every other
-      // time.
-      const isChecked = !isNewVersion && lookCount++ % 2 === 0;
+      // time, unless the database says that there is one.
+      const isChecked = !isNewVersion && (isAnnounced || lookCount++ % 2 === 0);
       const isEdited = isChecked && (await store.skills.fingerprint()) !== this.#fingerprint;
       if (isNewVersion || isEdited) await this.#reload();
     };
     this.#following = store.follower.follow("skills", {
-      refresh: () => this.#inTurn(look),
+      refresh: (isAnnounced) => this.#inTurn(() => look(isAnnounced)),
       failed(error) {
         logger.warn(`Skills could not be read: ${reasonOf(error)}`);
       },

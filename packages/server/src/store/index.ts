@@ -26,6 +26,7 @@ export {
 } from "./errors.ts";
 export type { ExpertChanges, ExpertStore, NewExpert, StoredExpert } from "./experts.ts";
 export { Follower, type Following } from "./follower.ts";
+export type { Instance } from "./instances.ts";
 export {
   mostHeld,
   mysqlAddress,
@@ -44,6 +45,7 @@ export type {
   StoredMcpTool,
   ToolOverride,
 } from "./mcp-servers.ts";
+export type { NodeConnection, NodeRow, Pulse } from "./node-connection.ts";
 export type { RepairReport } from "./repair.ts";
 export type { Page } from "./row-mapping.ts";
 export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";

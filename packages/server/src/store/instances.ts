@@ -4,16 +4,18 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
+import type { NodeConnection, Pulse } from "./node-connection.ts";
 import { deleteRows } from "./row-mapping.ts";
 import type { Engine, StoreDatabase } from "./schema.ts";
 
+/** Milliseconds, with MySQL. With PostgreSQL see `node-connection.ts`. */
 const HEARTBEAT_INTERVAL = 10_000;
 const HEARTBEAT_LIMIT = 60_000;
 
 /**
  * One opening of the store by a process. The row of a running call has the instance's id, so that other
  * processes can tell whether the process that runs the call still lives: by a lock file in a shared
- * directory, or by a heartbeat in a shared database.
+ * directory, or by a heartbeat in a shared database and, with PostgreSQL, by a lock there.
  */
 export class Instance {
   readonly id = randomUUID();
@@ -21,8 +23,13 @@ export class Instance {
   readonly #engine: Engine;
   readonly #directory: string;
   readonly #unlock: () => void;
+  /** The process's own connection to PostgreSQL. */
+  #connection: NodeConnection | undefined;
   #timer: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
+  /** What this node tells of itself with each heartbeat. Undefined for a process that serves nobody. */
+  describe: (() => Readonly<Record<string, unknown>>) | undefined;
+  readonly #pulseListeners = new Set<(pulse: Pulse) => void>();
 
   private constructor(db: StoreDatabase, engine: Engine, directory: string) {
     this.#db = db;
@@ -31,15 +38,32 @@ export class Instance {
     this.#unlock = lockInstance(directory, this.id);
   }
 
-  static async start(db: StoreDatabase, engine: Engine, directory: string): Promise<Instance> {
+  /** `url`: the address of the database server, if it is one. */
+  static async start(db: StoreDatabase, engine: Engine, directory: string, url = ""): Promise<Instance> {
     const instance = new Instance(db, engine, directory);
     try {
+      if (engine === "postgres") {
+        // Loaded only where it is used: most workspaces keep their records in SQLite.
+        const { NodeConnection } = await import("./node-connection.ts");
+        instance.#connection = await NodeConnection.open(url, instance.id);
+      }
       await instance.#startBeating();
     } catch (error) {
+      await instance.#connection?.close();
       instance.#unlock();
       throw error;
     }
     return instance;
+  }
+
+  /** With PostgreSQL, calls the listener with what each heartbeat finds. It must not throw. */
+  addPulseListener(listener: (pulse: Pulse) => void): () => void {
+    this.#pulseListeners.add(listener);
+    return () => this.#pulseListeners.delete(listener);
+  }
+
+  get connection(): NodeConnection | undefined {
+    return this.#connection;
   }
 
   /** Returns those of the given instances that no longer live; never this one. */
@@ -48,17 +72,20 @@ export class Instance {
     return ids.filter((id) => {
       if (id === this.id) return false;
       const lock = probeInstanceLock(this.#directory, id);
-      return lock === "free" || (lock === "absent" && !beating.has(id));
+      // A process that is stopped keeps the lock of its file. PostgreSQL knows by its silence that it does nothing.
+      const isCertain = lock === "held" && this.#connection === undefined;
+      return lock === "free" || (!isCertain && !beating.has(id));
     });
   }
 
   /**
-   * Whether the instance lives at this moment. In a shared database that is certain only after its next
-   * heartbeat, which is waited for.
+   * Whether the instance lives at this moment. With MySQL that is certain only after its next heartbeat, which is waited
+   * for.
    */
   async isAlive(id: string): Promise<boolean> {
     const lock = probeInstanceLock(this.#directory, id);
-    if (lock !== "absent") return lock === "held";
+    if (lock === "free" || (lock === "held" && this.#connection === undefined)) return lock === "held";
+    if (this.#connection !== undefined) return (await this.#connection.findLiving()).includes(id);
     let earlier: number | undefined;
     for (;;) {
       const [found] = await this.#db
@@ -92,7 +119,9 @@ export class Instance {
 
   async forget(dead: readonly string[]): Promise<void> {
     for (const id of dead) rmSync(lockPath(this.#directory, id), { force: true });
-    if (dead.length > 0) await deleteRows(this.#db, "instances", { id: dead });
+    if (dead.length === 0) return;
+    await deleteRows(this.#db, "instances", { id: dead });
+    await deleteRows(this.#db, "messages", { node: dead });
   }
 
   /** Must be called while the database is open. Other processes take this instance for dead from now on. */
@@ -102,6 +131,7 @@ export class Instance {
     try {
       if (this.#timer !== undefined) await deleteRows(this.#db, "instances", { id: this.id });
     } finally {
+      await this.#connection?.close();
       this.#unlock();
     }
   }
@@ -109,15 +139,31 @@ export class Instance {
   /** Only nodes of a shared database need a heartbeat: processes on one SQLite file see each other's locks. */
   async #startBeating(): Promise<void> {
     if (this.#engine === "sqlite") return;
-    await this.#beat();
+    await this.beat();
+    let isBeating = false;
     this.#timer = setInterval(() => {
+      // A database that hangs gets no second heartbeat.
+      if (isBeating) return;
+      isBeating = true;
       // A beat that failed is ignored: the next one follows soon.
-      this.#beating = this.#beat().catch(() => {});
-    }, HEARTBEAT_INTERVAL);
+      this.#beating = this.beat()
+        .catch(() => {})
+        .finally(() => {
+          isBeating = false;
+        });
+    }, this.#connection?.interval ?? HEARTBEAT_INTERVAL);
     this.#timer.unref();
   }
 
-  async #beat(): Promise<void> {
+  /** Writes the heartbeat. With PostgreSQL, this also reads the state of the fleet. */
+  async beat(): Promise<void> {
+    if (this.#connection !== undefined) {
+      const described = this.describe?.();
+      const info = described === undefined ? null : JSON.stringify(described);
+      const pulse = await this.#connection.pulse(info);
+      for (const listener of this.#pulseListeners) listener(pulse);
+      return;
+    }
     const heartbeat_at = databaseNow(this.#engine);
     const updated = await this.#db
       .updateTable("instances")
@@ -125,10 +171,11 @@ export class Instance {
       .where("id", "=", this.id)
       .executeTakeFirst();
     if (updated.numUpdatedRows > 0n) return;
-    await this.#db.insertInto("instances").values({ id: this.id, heartbeat_at }).execute();
+    await this.#db.insertInto("instances").values({ id: this.id, heartbeat_at, info: null }).execute();
   }
 
   async #findBeating(): Promise<string[]> {
+    if (this.#connection !== undefined) return this.#connection.findLiving();
     const limit = sql<number>`${databaseNow(this.#engine)} - ${sql.lit(HEARTBEAT_LIMIT)}`;
     const rows = await this.#db
       .selectFrom("instances")

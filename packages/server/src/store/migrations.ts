@@ -40,6 +40,12 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0018_via": (db, engine) => addColumn(db, engine, "approvals", "via"),
   // Creates the tables `searches` and `search_learning`.
   "0020_searches": createTables,
+  // Creates the tables by which several servers share one database, and makes PostgreSQL announce changes.
+  "0030_fleet": async (db, engine) => {
+    await createTables(db, engine);
+    await addColumn(db, engine, "instances", "info", "text");
+    if (engine === "postgres") await announceChanges(db);
+  },
   // Adds the column `lane` to `calls`.
   "0040_lanes": (db, engine) => addColumn(db, engine, "calls", "lane"),
 };
@@ -145,9 +151,61 @@ async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
   else await sql`drop index if exists calls_by_parent`.execute(db);
 }
 
-/** Adds a column of the type `key` to a table of an older version, unless it is there. */
-async function addColumn(db: Kysely<unknown>, engine: Engine, table: string, name: string): Promise<void> {
-  const column = sql.raw(`${engine === "mysql" ? `\`${name}\`` : `"${name}"`} ${engineTypes[engine].key}`);
+/**
+ * The changes that PostgreSQL announces to all nodes: by topic, the triggers that do so. A topic has a sequence that counts
+ * its changes, and a notification: a node that missed the notification finds the new count with its next heartbeat. The
+ * database does this itself, so that also a row that an operator edits with a database client is announced.
+ */
+const announcements: Readonly<Record<string, readonly string[]>> = {
+  registry: ["update on registry_version for each row"],
+  skills: ["skills", "skill_tools", "skill_files", "experts", "expert_skills"].map(
+    (table) => `insert or update or delete on ${table} for each statement`,
+  ),
+  secrets: ["secrets", "settings"].map((table) => `insert or update or delete on ${table} for each row`),
+  tokens: ["insert or delete or update of name, hash, scopes, expires_at on tokens for each row"],
+  approvals: [
+    "update on approvals for each row when (old.state is distinct from new.state)",
+    "insert or update or delete on approval_rules for each row",
+  ],
+  schedules: ["insert or update of state, next_run_at on schedules for each row"],
+  searches: ["searches", "search_learning"].map(
+    (table) => `insert or update or delete on ${table} for each row`,
+  ),
+  turns: [
+    "update on chat_messages for each row when (new.status = 'stopping' and old.status is distinct from new.status)",
+  ],
+};
+
+async function announceChanges(db: Kysely<unknown>): Promise<void> {
+  const run = (text: string) => sql.raw(text).execute(db);
+  // The count is not part of the transaction, so that two writers never wait for each other because of it.
+  await run(`create or replace function toolrack_changed() returns trigger language plpgsql as $$
+    begin
+      perform nextval(format('%I.%I', tg_table_schema, 'toolrack_changed_' || tg_argv[0]));
+      perform pg_notify('toolrack.' || tg_table_schema, 'changed ' || tg_argv[0]);
+      return null;
+    end $$`);
+  for (const [topic, events] of Object.entries(announcements)) {
+    await run(`create sequence if not exists toolrack_changed_${topic}`);
+    for (const [at, event] of events.entries()) {
+      const table = / on (\w+) /.exec(event)?.[1];
+      await run(`drop trigger if exists toolrack_${topic}_${at} on ${table}`);
+      await run(
+        `create trigger toolrack_${topic}_${at} after ${event} execute function toolrack_changed('${topic}')`,
+      );
+    }
+  }
+}
+
+/** Adds a column to a table of an older version, unless it is there. */
+async function addColumn(
+  db: Kysely<unknown>,
+  engine: Engine,
+  table: string,
+  name: string,
+  type: "key" | "text" = "key",
+): Promise<void> {
+  const column = sql.raw(`${engine === "mysql" ? `\`${name}\`` : `"${name}"`} ${engineTypes[engine][type]}`);
   const change = sql`alter table ${sql.table(table)} add column`;
   if (engine === "mysql") await sql`${change} ${column}`.execute(db).catch(forgetRepeated);
   else if (engine === "postgres") await sql`${change} if not exists ${column}`.execute(db);
@@ -170,6 +228,7 @@ const types: Readonly<Record<string, string>> = {
   key: "varchar(255)",
   code: "varchar(80)",
   text: "text",
+  bytes: "blob",
   whole: "bigint",
   real: "double precision",
   integer: "integer",
@@ -178,9 +237,19 @@ const types: Readonly<Record<string, string>> = {
 const engineTypes: Readonly<Record<Engine, Readonly<Record<string, string>>>> = {
   sqlite: types,
   // Without the collation, order and speed would depend on the locale of the database.
-  postgres: { ...types, key: 'varchar(255) collate "C"', code: 'varchar(80) collate "C"' },
-  // MySQL's `text` ends at 64 KiB.
-  mysql: { ...types, code: "varchar(80) character set ascii collate ascii_bin", text: "longtext" },
+  postgres: {
+    ...types,
+    key: 'varchar(255) collate "C"',
+    code: 'varchar(80) collate "C"',
+    bytes: "bytea",
+  },
+  // MySQL's `text` and `blob` end at 64 KiB.
+  mysql: {
+    ...types,
+    code: "varchar(80) character set ascii collate ascii_bin",
+    text: "longtext",
+    bytes: "longblob",
+  },
 };
 
 function toSql(column: string, engine: Engine, quote: (name: string) => string): string {

@@ -5,7 +5,7 @@ export type Engine = "sqlite" | "postgres" | "mysql";
 /**
  * The columns of all tables, each as its name and type. `key`: a text from outside that is compared exactly, up to 255
  * characters. `code`: an id, hash or word of our own, up to 80 ASCII characters; in brackets all words that it may be.
- * `text`: of any length. `whole`: milliseconds since the epoch, or a size. A question mark: the column may be null.
+ * `text`: of any length. `bytes`: any bytes. `whole`: milliseconds since the epoch, or a size. A question mark: the column may be null.
  * After `=`: the default for rows that operators write by hand with a database client.
  */
 export const tables = {
@@ -42,7 +42,15 @@ export const tables = {
     // `total`: the sum of the durations, in milliseconds.
     "calls whole, errors whole, cancelled whole, total real",
   ],
-  instances: ["id code primary, heartbeat_at whole"],
+  // `info`: what a node tells of itself, as JSON; null for a process that serves nobody, such as a command.
+  instances: ["id code primary, heartbeat_at whole, info text?"],
+  // What one node tells another. The one that it is for deletes it when it reads it.
+  messages: ["id code primary, node code, sent_at whole, body text"],
+  // Long texts of nodes that share a database server, cut into parts: see `blobs.ts`.
+  blobs: ["name code primary, size whole, used_at whole"],
+  blob_parts: ["name code, part integer, data bytes"],
+  // Values by which a node knows that it has the same key and token as all others: see `access/fleet-key.ts`.
+  identity: ["name code primary, value text"],
   approvals: [
     "id code primary, call_id key, parent_call_id key?, tool_name key, display_name key, session_id key",
     "caller key, dangerous integer, state code(pending|allowed|denied|expired), created_at whole",
@@ -163,6 +171,9 @@ export const wasInLoop = `flags like '%"loop":%'`;
 export const indexes: Readonly<
   Record<string, { on: string; unique?: true; only?: string; isPartial?: true }>
 > = {
+  messages_by_node: { on: "messages (node, sent_at)" },
+  blobs_by_use: { on: "blobs (used_at, name)" },
+  blob_parts_key: { on: "blob_parts (name, part)", unique: true },
   calls_by_time: { on: "calls (timestamp, call_id)" },
   calls_by_session: { on: "calls (session_id, timestamp)", only: "session_id <> ''" },
   calls_by_tool: { on: "calls (tool_name, timestamp)" },
@@ -214,7 +225,9 @@ type ValueOf<Type extends string> = Type extends `${infer Filled}?`
     ? WordOf<Words>
     : Type extends "key" | "code" | "text"
       ? string
-      : number;
+      : Type extends "bytes"
+        ? Uint8Array
+        : number;
 type WordOf<Words extends string> = Words extends `${infer First}|${infer Rest}`
   ? First | WordOf<Rest>
   : Words;

@@ -53,6 +53,8 @@ export interface Store {
   readonly registryVersion: RegistryVersion;
   /** Follows what other processes change in the same database. */
   readonly follower: Follower;
+  /** This process among those that have the database open. */
+  readonly instance: Instance;
   /**
    * Deletes records older than `maxAge` (milliseconds), then the oldest calls until all take less than `maxBytes`, and
    * blobs that nothing refers to. Running calls, open questions and active schedules stay. Before that, counts the calls
@@ -114,6 +116,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
   const searches = new SearchRepository(db);
   const registryVersion = new RegistryVersion(db);
   const follower = new Follower();
+  hearAnnouncements(instance, follower);
   let closing: Promise<void> | undefined;
   return {
     engine,
@@ -133,6 +136,7 @@ export async function openStore({ directory, url = "", logger = console }: Store
     searches,
     registryVersion,
     follower,
+    instance,
     async prune(retention) {
       const { maxAge, signal } = retention;
       const oldest = maxAge === undefined ? Number.NEGATIVE_INFINITY : Date.now() - maxAge;
@@ -186,12 +190,31 @@ async function open(
     const [problem] = isCut ? problemsOf(place, true) : [];
     if (problem !== undefined) throw new StoreUnavailable("damaged", new Error(problem));
     await migrate(database.db, engine);
-    return { database, instance: await Instance.start(database.db, engine, locks) };
+    return { database, instance: await Instance.start(database.db, engine, locks, place) };
   } catch (error) {
     await database.close().catch(() => {});
     throw error;
   }
 }
+
+/** Passes on to the follower what PostgreSQL announces, and with each heartbeat what was missed. */
+function hearAnnouncements(instance: Instance, follower: Follower): void {
+  const { connection } = instance;
+  if (connection === undefined) return;
+  connection.listen({
+    notified: (_, text) => {
+      if (text.startsWith(ANNOUNCEMENT)) follower.announce(text.slice(ANNOUNCEMENT.length));
+    },
+    restored: () => follower.catchUp(),
+  });
+  instance.addPulseListener(({ versions, nodes }) => {
+    follower.compare({ ...versions, nodes: 0 });
+    // A node that has died leaves work behind. Whoever has taken it up deletes the node's row.
+    if (nodes.some(({ isAlive }) => !isAlive)) follower.announce("nodes");
+  });
+}
+
+const ANNOUNCEMENT = "changed ";
 
 async function close(calls: CallRepository, instance: Instance, database: OpenedDatabase): Promise<void> {
   await calls.close();

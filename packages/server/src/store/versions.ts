@@ -96,14 +96,12 @@ export function skillFingerprint(db: StoreDatabase): () => Promise<string> {
   };
 }
 
-/** Reads `xmin`, which holds the number of the transaction that wrote the row. */
+/** Reads how often the database has announced a change of these tables. */
 async function readFromPostgres(db: StoreDatabase): Promise<string> {
-  const parts = tables.map(
-    (table) =>
-      sql`select count(*) || '/' || coalesce(sum(xmin::text::bigint), 0) || '/' || coalesce(max(xmin::text::bigint), 0) as sum from ${sql.table(table)}`,
-  );
-  const { rows } = await sql<{ sum: string }>`${sql.join(parts, sql` union all `)}`.execute(db);
-  return rows.map((row) => row.sum).join(" ");
+  const count = sql<{
+    count: string;
+  }>`select last_value || ' ' || is_called as count from toolrack_changed_skills`;
+  return (await count.execute(db)).rows[0]?.count ?? "";
 }
 
 async function readFromMysql(db: StoreDatabase): Promise<string> {
