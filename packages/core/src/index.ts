@@ -4,7 +4,7 @@ export type {
   CallLink,
   HandedCall,
   PerformedCall,
-} from "./call/dispatch.ts";
+} from "./call/admitted-call.ts";
 export type { CallFlags, LogLevel, RackEvent, RackListener, ToolCallRecord } from "./call/events.ts";
 export type { PageOptions, ResultPage } from "./call/results.ts";
 export type {

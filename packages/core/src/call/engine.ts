@@ -12,9 +12,10 @@ import {
   toToolError,
 } from "../error/tool-error.ts";
 import type { ToolResult } from "../tool/result.ts";
+import type { PerformedCall } from "./admitted-call.ts";
 import type { CallFrame } from "./call-frame.ts";
 import { readClock } from "./clock.ts";
-import { dispatch, type PerformedCall, revivedError } from "./dispatch.ts";
+import { dispatch, revivedError } from "./dispatch.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, resolve } from "./stages/access-checks.ts";
 import { approve } from "./stages/approve.ts";

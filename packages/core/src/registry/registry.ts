@@ -1,13 +1,7 @@
+import type { AdmittedCall, CallDispatcher, CallLink, PerformedCall } from "../call/admitted-call.ts";
 import { CallFrame, CallHistory, type CallHost } from "../call/call-frame.ts";
 import { frameOf } from "../call/context.ts";
-import {
-  type AdmittedCall,
-  type CallDispatcher,
-  type CallLink,
-  linkedClient,
-  type PerformedCall,
-  revivedError,
-} from "../call/dispatch.ts";
+import { linkedClient, revivedError } from "../call/dispatch.ts";
 import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
 import { assessHistory, LoopSessions, sessionKey } from "../call/loop-sessions.ts";

@@ -267,8 +267,8 @@ export class LaneWorker {
       }
     };
     return {
-      // The casts name what the server answers: see `Lanes`.
       call: (name, input, options) =>
+        // The server answers with the result.
         request({ kind: "call", name, input, options }) as ReturnType<CallLink["call"]>,
       ask: (text, details) => request({ kind: "ask", text, details }) as Promise<void>, // It answers nothing.
       request: (method, params, signal) => request({ kind: "client", method, params }, signal),

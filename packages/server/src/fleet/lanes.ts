@@ -287,8 +287,9 @@ export class Lanes implements CallDispatcher {
       return undefined;
     }
     const { handed } = open;
-    // The casts below are safe: only workers of this rack can seal a message, and they send these members.
-    switch (kind) {
+    // Only workers of this rack can seal a message, and they send what the kinds of `WorkerMessage` have.
+    const said = message as unknown as WorkerMessage;
+    switch (said.kind) {
       case "began":
         open.worker = from;
         this.#count(open.lane).waiting--;
@@ -296,37 +297,28 @@ export class Lanes implements CallDispatcher {
         if (open.abort !== undefined && open.isHanded) void this.#abort(open);
         return undefined;
       case "ended":
-        this.#finish(open, message.performed as PerformedCall, message.isRecorded === true);
+        this.#finish(open, said.performed, said.isRecorded);
         return undefined;
       case "declined":
         // The worker has another version by now.
         open.queue = undefined;
         return this.#enqueue(open);
       case "events":
-        for (const event of message.events as LaneEvent[]) tell(handed, event);
+        for (const event of said.events) tell(handed, event);
         return undefined;
-      case "call": {
-        const { name, input, options } = message as unknown as ChildRequest;
-        return handed.call(name, input, options);
-      }
+      case "call":
+        return handed.call(said.name, said.input, said.options);
       case "ask":
-        return handed.ask(
-          String(message.text),
-          message.details as Readonly<Record<string, unknown>> | undefined,
-        );
+        return handed.ask(said.text, said.details);
       case "client": {
-        const { method, params } = message as unknown as ClientRequest;
         const { client } = handed;
         if (client === undefined) throw new Error("The caller cannot be asked.");
-        return client.request(method, params);
+        return client.request(said.method, said.params);
       }
-      case "notify": {
-        const { method, params } = message as unknown as ClientRequest;
-        handed.client?.notify(method, params);
+      case "notify":
+        handed.client?.notify(said.method, said.params);
         return undefined;
-      }
     }
-    return undefined;
   }
 
   /** Looks at the rows of open calls, and now and then for calls that dead processes left. Never rejects. */
@@ -468,16 +460,30 @@ function tell(handed: HandedCall, event: LaneEvent): void {
   else handed.state(event.update);
 }
 
-interface ChildRequest {
-  readonly name: string;
-  readonly input: unknown;
-  readonly options: Parameters<HandedCall["call"]>[2];
-}
+type Client = NonNullable<HandedCall["client"]>;
 
-interface ClientRequest {
-  readonly method: Parameters<NonNullable<HandedCall["client"]>["request"]>[0];
-  readonly params: object;
-}
+/** What a worker says of a call that it performs, or asks for it. */
+export type WorkerMessage =
+  | { readonly kind: "began" | "declined" }
+  | { readonly kind: "ended"; readonly performed: PerformedCall; readonly isRecorded: boolean }
+  | { readonly kind: "events"; readonly events: readonly LaneEvent[] }
+  | {
+      readonly kind: "call";
+      readonly name: string;
+      readonly input: unknown;
+      readonly options: Parameters<HandedCall["call"]>[2];
+    }
+  | {
+      readonly kind: "ask";
+      readonly text: string;
+      readonly details: Readonly<Record<string, unknown>> | undefined;
+    }
+  | {
+      readonly kind: "client";
+      readonly method: Parameters<Client["request"]>[0];
+      readonly params: object;
+    }
+  | { readonly kind: "notify"; readonly method: string; readonly params: object };
 
 function workerDied(toolName: string): ToolErrorResponse {
   return {

@@ -117,7 +117,10 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     const lines = linesOf(workspace.directory, "limited.txt");
     let most = 0;
     let running = 0;
-    for (const line of lines) most = Math.max(most, (running += line === "begin" ? 1 : -1));
+    for (const line of lines) {
+      running += line === "begin" ? 1 : -1;
+      most = Math.max(most, running);
+    }
     expect(most).toBe(1);
     const busy = burst.filter(({ status }) => status === 429);
     expect(busy.length).toBeGreaterThan(0);

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { PassingMap } from "../../helpers/index.ts";
-import { isTransientError, StoreUnavailable } from "../database-errors.ts";
+import { isDuplicateKey, isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
 import type { CallTable } from "./call-table.ts";
-import { untilWritten } from "./lane-calls.ts";
 
 interface Start {
   /** When the row is to be written, in milliseconds on the `performance` clock. */
@@ -344,5 +343,16 @@ export class CallWriter {
     this.#retryTimer = undefined;
     this.#finishes.unshift(...this.#refused);
     this.#refused = [];
+  }
+}
+
+/** Repeats a write that met a row of the same call, which another write was just replacing. */
+async function untilWritten(write: () => Promise<void>): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isDuplicateKey(error) || attempt === 3) throw error;
+    }
   }
 }

@@ -1,7 +1,6 @@
 import type { ToolErrorResponse } from "@toolrack/core";
 import type { BlobDirectory } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
-import { isDuplicateKey } from "../database-errors.ts";
 import type { Instance } from "../instances.ts";
 import { toKey } from "../keys.ts";
 import { updateRows } from "../row-mapping.ts";
@@ -184,16 +183,5 @@ export class LaneCalls {
       .where("state", "!=", "running")
       .execute();
     return rows.map(({ call_id }) => ids.get(call_id) ?? call_id);
-  }
-}
-
-/** Repeats a write that met a row of the same call, which another write was just replacing. */
-export async function untilWritten(write: () => Promise<void>): Promise<void> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await write();
-    } catch (error) {
-      if (!isDuplicateKey(error) || attempt === 3) throw error;
-    }
   }
 }
