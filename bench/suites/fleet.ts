@@ -31,7 +31,7 @@ interface FleetSample {
 
 const inFlight: Record<string, number> = { "1 in flight": 1, "64 in flight": 64 };
 const seconds = Number(process.env.BENCH_FLEET_SECONDS ?? 6);
-const self = fileURLToPath(import.meta.url);
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const main = fileURLToPath(new URL("../../packages/server/src/main.ts", import.meta.url));
 
 const tools = `import { Tool } from "@toolrack/core";
@@ -41,6 +41,12 @@ const add = { description: "Adds one to a number.",
 export const direct = Tool.define({ name: "direct", ...add });
 export const lane = Tool.define({ name: "lane", metadata: { lane: "bench" }, ...add });
 `;
+
+const bullmqWorker = `import { Worker } from "bullmq";
+const worker = new Worker("bench", async (job) => String(job.data.n + 1), {
+  connection: { url: process.env.REDIS_URL, maxRetriesPerRequest: null }, concurrency: 64 });
+await worker.waitUntilReady();
+console.log("ready");`;
 
 /** A call that a worker performs, beside the same call where it arrives, and beside BullMQ with nothing around it. */
 export const fleet: Suite<FleetSample> = {
@@ -56,11 +62,11 @@ export const fleet: Suite<FleetSample> = {
     if (redis === undefined || postgres === undefined) throw new Error("needs redis-server and PostgreSQL");
     await using queue = await startRedis(redis);
     const many = inFlight[variant]!;
-    if (contestant === "bullmq") return measureBullmq(queue.url, many);
-    if (contestant === "ours-lane-sqlite") return measureRack("lane", many, { REDIS_URL: queue.url });
+    if (contestant === "bullmq") return await measureBullmq(queue.url, many);
+    if (contestant === "ours-lane-sqlite") return await measureRack("lane", many, { REDIS_URL: queue.url });
     await using database = await startPostgres(postgres);
     const env = { REDIS_URL: queue.url, DATABASE_URL: database.url };
-    return measureRack(contestant === "ours-lane" ? "lane" : "direct", many, env);
+    return await measureRack(contestant === "ours-lane" ? "lane" : "direct", many, env);
   },
 
   report(measured) {
@@ -96,18 +102,23 @@ export const fleet: Suite<FleetSample> = {
 };
 
 async function measureBullmq(url: string, many: number): Promise<FleetSample> {
-  const worker = spawn(process.execPath, [self, "bullmq-worker", url], {
+  const worker = spawn(process.execPath, ["--input-type=module", "-e", bullmqWorker], {
+    cwd: root,
+    env: { ...process.env, REDIS_URL: url },
     stdio: ["ignore", "pipe", "inherit"],
   });
   const { Queue, QueueEvents } = await import("bullmq");
   const connection = { url };
   const queue = new Queue("bench", { connection });
   const events = new QueueEvents("bench", { connection });
+  // Every job that is waited for listens.
+  queue.setMaxListeners(0);
+  events.setMaxListeners(0);
   try {
     await once(createInterface(worker.stdout!), "line");
     await events.waitUntilReady();
     return await measure(many, [worker, undefined], async (n) => {
-      const job = await queue.add("add", { n }, { removeOnComplete: true });
+      const job = await queue.add("add", { n }, { removeOnComplete: { count: 1_000 } });
       if ((await job.waitUntilFinished(events)) !== String(n + 1)) throw new Error("a wrong answer");
     });
   } finally {
@@ -195,15 +206,4 @@ async function measure(
     callsPerSecond: times.length / elapsed,
     cpu: ((cpu() - before) * 1e6) / times.length,
   };
-}
-
-const [role, address] = process.argv.slice(2);
-if (process.argv[1] === self && role === "bullmq-worker" && address !== undefined) {
-  const { Worker } = await import("bullmq");
-  const worker = new Worker("bench", async (job) => String(job.data.n + 1), {
-    connection: { url: address, maxRetriesPerRequest: null },
-    concurrency: 64,
-  });
-  await worker.waitUntilReady();
-  console.log("ready");
 }

@@ -74,6 +74,8 @@ function adopt(frame: CallFrame): void {
   const { result, error, flags } = frame.output as PerformedCall;
   frame.output = undefined;
   if (flags !== undefined) Object.assign(frame.flag(), flags);
+  // Of a short call it is not told when it began.
+  if (frame.startedAt === 0) frame.startedAt = frame.dispatchedAt;
   if (error !== undefined) frame.error = revivedError(error);
   frame.result = result;
   end(frame, error === undefined ? "completed" : "error");

@@ -37,7 +37,7 @@ const LOCK = 6_000;
 const STALLED_EVERY = 2_000;
 /** How often a call of an idempotent tool may lose its worker. */
 const MOST_DEATHS = 5;
-/** Milliseconds between two messages with what a tool says while it runs. */
+/** Milliseconds between two messages with what a tool says while it runs, and until the first that it runs. */
 const TELL_EVERY = 40;
 /** Milliseconds between two looks for a row that is being written, and for how long it is waited for. */
 const ROW_EVERY = 20;
@@ -207,16 +207,22 @@ export class LaneWorker {
     if (!(await this.#take(handover, age))) return;
     const performed: Performed = { node, events: [], timer: undefined, pause: undefined };
     this.#performed.set(callId, performed);
-    void link.send(node, { kind: "began", callId }).catch(() => {});
+    // Most calls have ended before it would be told that they began.
+    const telling = setTimeout(
+      () => void link.send(node, { kind: "began", callId }).catch(() => {}),
+      TELL_EVERY,
+    );
     try {
       const recording = enter(handover);
       const outcome = await registry.perform(call, this.#linkOf(handover));
       const { recorded } = await recording;
+      clearTimeout(telling);
       this.#flush(callId, performed);
       const told = link.send(node, { kind: "ended", callId, performed: outcome, isRecorded: recorded });
       // While Redis is away, the server finds the end in the row.
       await untilToldOrDown(told, link);
     } finally {
+      clearTimeout(telling);
       clearTimeout(performed.timer);
       this.#performed.delete(callId);
     }

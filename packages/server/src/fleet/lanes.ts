@@ -297,6 +297,7 @@ export class Lanes implements CallDispatcher {
         if (open.abort !== undefined && open.isHanded) void this.#abort(open);
         return undefined;
       case "ended":
+        if (open.worker === undefined) this.#count(open.lane).waiting--;
         this.#finish(open, said.performed, said.isRecorded);
         return undefined;
       case "declined":
