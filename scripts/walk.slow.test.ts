@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { type Surface, walk } from "./walk.ts";
 
-/** The most files and functions of ours that one warm call may run. The goal of all ways is 45 and 150. */
+/** The most files and functions of ours that one warm call may run. The goal of the first three is 45 and 150. */
 const limits: Record<Surface, { readonly files: number; readonly functions: number }> = {
-  http: { files: 45, functions: 153 },
-  stdio: { files: 47, functions: 158 },
-  mcp: { files: 52, functions: 176 },
-  sandbox: { files: 57, functions: 207 },
+  http: { files: 45, functions: 150 },
+  stdio: { files: 45, functions: 150 },
+  mcp: { files: 45, functions: 150 },
+  sandbox: { files: 50, functions: 193 },
 };
 
 test.each(Object.entries(limits))(

@@ -204,7 +204,8 @@ async function functionsRun(debug: Debugger): Promise<Functions> {
     const text = readFileSync(join(root, path), "utf8");
     for (const { functionName, ranges } of functions) {
       const { startOffset = 0, count = 0 } = ranges[0] ?? {};
-      if (count === 0) continue;
+      // The first values of a class's fields are no function that somebody wrote: they belong to the constructor.
+      if (count === 0 || functionName === "<instance_members_initializer>") continue;
       const before = text.slice(0, startOffset).split("\n");
       const place = { line: before.length, column: before.at(-1)?.length ?? 0 };
       ran.set(`${path}:${startOffset}`, { path, name: functionName, scriptId, ...place, calls: count });

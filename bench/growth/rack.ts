@@ -1,11 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { memoryOf, type ServedProcess, startRack } from "../lib/served-process.ts";
+import { memoryOf, type ServedProcess, startRack, threadsCpuOf } from "../lib/served-process.ts";
 import type { Figure, GrowthPart } from "./part.ts";
 
 /** How much a rack has to carry. */
@@ -176,17 +175,9 @@ export class Rack {
     this.pid = server.process.pid!;
   }
 
-  /** Seconds, of all threads that there are: to the nanosecond, where `cpuOf` counts hundredths of a second. */
+  /** Seconds. */
   cpu(): number {
-    const threads = readdirSync(`/proc/${this.pid}/task`);
-    const nanoseconds = threads.map((id) => {
-      try {
-        return Number(readFileSync(`/proc/${this.pid}/task/${id}/schedstat`, "utf8").split(" ")[0]);
-      } catch {
-        return 0; // It has just ended.
-      }
-    });
-    return nanoseconds.reduce((sum, one) => sum + one, 0) / 1e9;
+    return threadsCpuOf(this.pid);
   }
 
   async ask(

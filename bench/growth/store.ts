@@ -9,7 +9,7 @@ import { engineOf, openDatabase } from "../../packages/server/src/store/database
 import type { CallRow } from "../../packages/server/src/store/schema.ts";
 import { openStore, type Store, type StoreOptions } from "../../packages/server/src/store/store.ts";
 import { makeRecord, textResult } from "../../packages/server/src/store/testing/records.fixture.ts";
-import { cpuOf, startRack } from "../lib/served-process.ts";
+import { startRack, threadsCpuOf } from "../lib/served-process.ts";
 import { costOf, type Figure, type GrowthPart } from "./part.ts";
 
 const MINUTE = 60_000;
@@ -21,13 +21,16 @@ const TOOLS = 50;
 const SESSION = 100;
 const BATCH = 2_000;
 
-/** The last call makes so many others. */
-export const chainOf = (size: number): number => Math.min(100_000, Math.floor(size / 10));
+/** So many calls are in the last chain: the first makes one, and that one makes all others. */
+const chainOf = (size: number): number => Math.min(100_000, Math.floor(size / 10));
+/** The first call of that chain, and the one that makes the others. */
+export const rootOf = (size: number): string => idOf(size - chainOf(size) - 1);
+export const makerOf = (size: number): string => idOf(size - chainOf(size));
 /** A token that made few calls, long ago. */
 export const RARE_OWNER = "rare_1";
 
-/** Fills a store with calls as a busy server makes them. Returns when the last of them began. */
-export async function fillStore(options: StoreOptions, size: number): Promise<number> {
+/** Fills a store with calls as a busy server makes them, of so many tools. Returns when the last of them began. */
+export async function fillStore(options: StoreOptions, size: number, tools = TOOLS): Promise<number> {
   await (await openStore(options)).close();
   const { url, directory } = options;
   const engine = engineOf(url);
@@ -37,7 +40,7 @@ export async function fillStore(options: StoreOptions, size: number): Promise<nu
   const start = end - DAYS * DAY;
   for (let at = 0; at < size; at += BATCH) {
     const length = Math.min(BATCH, size - at);
-    const rows = Array.from({ length }, (_, n) => makeRow(at + n, size, start, end));
+    const rows = Array.from({ length }, (_, n) => makeRow(at + n, size, tools, start, end));
     await table.write(rows, []);
   }
   if (engine === "postgres") await sql`analyze calls`.execute(database.db);
@@ -45,11 +48,11 @@ export async function fillStore(options: StoreOptions, size: number): Promise<nu
   return end;
 }
 
-function makeRow(n: number, size: number, start: number, end: number): CallRow {
+function makeRow(n: number, size: number, tools: number, start: number, end: number): CallRow {
   const isError = n % 37 === 0;
   const isRare = n > size / 10 && n < size / 10 + 6;
-  const chain = chainOf(size);
-  const isMade = n >= size - chain;
+  const isMade = n >= size - chainOf(size);
+  const isMaker = idOf(n) === makerOf(size);
   const error =
     '{"name":"ToolExecutionError","code":"execution_failed","message":"It failed.","recoverable":true}';
   // Spread over about a decade, the same for each run.
@@ -57,15 +60,15 @@ function makeRow(n: number, size: number, start: number, end: number): CallRow {
   return {
     ...blankRow,
     call_id: idOf(n),
-    parent_call_id: isMade ? idOf(size - chain - 1) : null,
-    root_call_id: isMade ? idOf(size - chain - 1) : null,
-    tool_name: `tool_${(n * 31) % TOOLS}`,
+    parent_call_id: isMaker ? rootOf(size) : isMade ? makerOf(size) : null,
+    root_call_id: isMade ? rootOf(size) : null,
+    tool_name: `tool_${(n * 31) % tools}`,
     display_name: "A tool",
     session_id: `session_${Math.floor(n / SESSION)}`,
     message_id: "",
     caller: isRare ? RARE_OWNER : "http",
     owner: isRare ? RARE_OWNER : n % 10 === 0 ? "often_2" : "",
-    depth: isMade ? 1 : 0,
+    depth: isMaker ? 1 : isMade ? 2 : 0,
     state: isError ? "error" : "completed",
     timestamp: Math.floor(start + ((end - start) * n) / size),
     duration,
@@ -102,7 +105,8 @@ export async function measureStore(options: StoreOptions, size: number): Promise
 async function measureReading(store: Store, size: number, end: number): Promise<Figure[]> {
   const { calls } = store;
   const session = `session_${Math.floor(size / SESSION / 2)}`;
-  const root = idOf(size - chainOf(size) - 1);
+  const root = rootOf(size);
+  const maker = makerOf(size);
   const list = (query: Parameters<typeof calls.list>[0], least: number) => async () => {
     const { items } = await calls.list(query);
     if (items.length < least) throw new Error(`${JSON.stringify(query)} gave ${items.length} calls`);
@@ -129,15 +133,18 @@ async function measureReading(store: Store, size: number, end: number): Promise<
     ...(await costOf("newest 50", list({}, 50))),
     ...(await costOf("of a session", list({ session }, 50))),
     ...(await costOf("failed, of a session", list({ session, status: "error" }, 2))),
-    ...(await costOf("failed, of a parent", list({ parent: root, status: "error" }, 5))),
+    ...(await costOf("failed, of a parent", list({ parent: maker, status: "error" }, 5))),
     ...(await costOf("failed, newest", list({ status: "error" }, 50))),
     ...(await costOf("of a tool", list({ tool: "tool_7" }, 20))),
     ...(await costOf("of a token with six calls", list({ owner: RARE_OWNER }, 5))),
     ...(await costOf("of a caller with six calls", list({ caller: RARE_OWNER }, 5))),
-    ...(await costOf("made by a call with many", list({ parent: root }, 50))),
-    ...(await costOf("made by a call with many, far behind", await middle({ parent: root }))),
+    ...(await costOf("made by a call with many", list({ parent: maker }, 50))),
+    ...(await costOf("made by a call with many, far behind", await middle({ parent: maker }))),
     ...(await costOf("chain by its root", list({ root }, 50))),
     ...(await costOf("chain by its root, far behind", await middle({ root }))),
+    ...(await costOf("chain by a call within it", list({ root: maker }, 50))),
+    ...(await costOf("chain by a call within it, far behind", await middle({ root: maker }))),
+    ...(await costOf("chain by its last call", list({ root: idOf(size - 1) }, 1))),
     ...(await costOf("failed, of a chain", list({ root, status: "error" }, 5))),
     ...(await costOf("text that is nowhere", list({ text: "nowhere at all" }, 0), rare)),
     ...(await costOf("statistics, 2 hours", statistics(2 * HOUR), bounded)),
@@ -162,17 +169,19 @@ async function measureUpkeep(store: Store): Promise<Figure[]> {
   ];
 }
 
-/** What `serve` takes to be ready on a workspace with these records, beyond what it takes without any. Linux only. */
+/** What `serve` takes to be ready on a workspace with these records, compared with one without any. Linux only. */
 async function measureStart(directory: string): Promise<Figure[]> {
   const empty = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
+  // Nothing is deleted while the start is measured.
+  const config = { builtins: false, retention: { maxBytes: 2 ** 40 } };
   try {
     const costs: { readonly cpu: number; readonly wall: number }[] = [];
     for (let round = 0; round < 7; round++)
       for (const place of [empty, directory]) {
         const begun = performance.now();
-        const { process: server } = await startRack(place);
+        const { process: server } = await startRack(place, config);
         const wall = performance.now() - begun;
-        const cpu = 1_000 * cpuOf(server.pid!);
+        const cpu = 1_000 * threadsCpuOf(server.pid!);
         const ended = once(server, "exit");
         server.kill("SIGKILL");
         await ended;
@@ -181,11 +190,11 @@ async function measureStart(directory: string): Promise<Figure[]> {
       }
     const least = (isFull: boolean, of: "cpu" | "wall") =>
       Math.min(...costs.filter((_, at) => at % 2 === Number(isFull)).map((cost) => cost[of]));
-    const more = (of: "cpu" | "wall") => Math.max(0, least(true, of) - least(false, of));
+    const ratio = (of: "cpu" | "wall") => least(true, of) / least(false, of);
     return [
       { what: "serve is ready, empty store", unit: "ms CPU", value: least(false, "cpu"), grows: true },
-      { what: "serve is ready, this store: more", unit: "ms CPU", value: more("cpu"), goal: 50, grows: true },
-      { what: "serve is ready, this store: later", unit: "ms", value: more("wall"), goal: 100, grows: true },
+      { what: "serve is ready, this store / an empty one", unit: "× CPU", value: ratio("cpu"), goal: 1.1 },
+      { what: "serve is ready, this store / an empty one", unit: "× time", value: ratio("wall"), goal: 1.2 },
     ];
   } finally {
     await rm(empty, { recursive: true, force: true, maxRetries: 5 });

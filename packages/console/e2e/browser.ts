@@ -54,7 +54,7 @@ export async function visit(
     reducedMotion: "reduce",
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(Number(process.env.E2E_TIMEOUT ?? 20_000));
+  page.setDefaultTimeout(Number(process.env.E2E_TIMEOUT ?? 120_000));
   const trouble: string[] = [];
   page.on("pageerror", (error) => trouble.push(error.message));
   page.on("console", (message) => {

@@ -41,6 +41,20 @@ export const control = Tool.define({
 describeConsole(
   "the log of a call",
   ({ server, open }) => {
+    it("shows the newest lines while a tool runs", async () => {
+      const page = await open({ path: "/tools/talk" });
+      await page.getByLabel("lines", { exact: true }).fill("30");
+      await page.getByRole("radio", { name: "Yes" }).click();
+      await page.getByRole("button", { name: "Run", exact: true }).click();
+      const log = page.getByRole("list", { name: "Log" });
+      await log.getByText("line 29").waitFor();
+      const below = () => log.evaluate((list) => list.scrollHeight - list.scrollTop - list.clientHeight);
+      expect(await log.evaluate((list) => list.scrollHeight > list.clientHeight)).toBe(true);
+      await expect.poll(below).toBeLessThan(2);
+      await server().call("control", { what: "endTalk" });
+      await page.getByText("said it").waitFor();
+    });
+
     it("grows on the page of a running call, with its progress, and is there when it has ended", async () => {
       const running = server().call("talk", { waits: true }, { callId: "talking" });
       await expect

@@ -30,6 +30,19 @@ describeConsole(
       expect(await page.evaluate(() => document.activeElement?.getAttribute("aria-label"))).toBe("Messages");
     });
 
+    it("takes fewer than 15 requests to show a conversation first", async () => {
+      const { id } = await server().ask<{ id: string }>("/api/chat/sessions", {});
+      await server().ask(`/api/chat/sessions/${id}/messages`, { content: "Hello." });
+      const page = await open({ path: "/no-such-page" });
+      const asked: string[] = [];
+      page.on("request", (request) => asked.push(request.url()));
+      await page.goto(`${server().url}/chat/${id}`);
+      await said(page, "Hello.").waitFor();
+      await page.getByText(/\d+ tools, ~/).waitFor();
+      await page.getByRole("list", { name: "Conversations" }).getByRole("listitem").first().waitFor();
+      expect(asked.length, asked.join("\n")).toBeLessThan(15);
+    });
+
     it("shows how many tokens a model took, by day and by model", async () => {
       const { id } = await server().ask<{ id: string }>("/api/chat/sessions", {});
       await server().ask(`/api/chat/sessions/${id}/messages`, { content: "Hello." });

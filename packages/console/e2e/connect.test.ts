@@ -15,7 +15,7 @@ import { ConsoleServer } from "./console-server.ts";
 const run = promisify(execFile);
 
 /** As they are copied, in a folder that has nothing to do with the workspace, whose name is as awkward as names get. */
-describe("what is copied to connect", { timeout: 60_000 }, () => {
+describe("what is copied to connect", { timeout: 480_000 }, () => {
   let server: ConsoleServer;
   let elsewhere: string;
   let token: string;

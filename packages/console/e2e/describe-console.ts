@@ -18,7 +18,7 @@ export function describeConsole(
   define: (parts: ConsoleParts) => void,
   prepare: () => ConsoleServerOptions | Promise<ConsoleServerOptions> = () => ({}),
 ): void {
-  describe.skipIf(chromiumPath === undefined)(name, { timeout: 120_000 }, () => {
+  describe.skipIf(chromiumPath === undefined)(name, { timeout: 480_000 }, () => {
     let server: ConsoleServer;
     let browser: Browser;
     let visits: Visit[] = [];

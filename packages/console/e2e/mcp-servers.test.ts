@@ -116,7 +116,7 @@ describeConsole(
       await chineseNote.getByText(problem, { exact: true }).waitFor();
 
       await server().write("mcp.json", oddFile);
-      await expect.poll(() => note.count(), { timeout: 20_000 }).toBe(0);
+      await expect.poll(() => note.count()).toBe(0);
       expect(await link.getByText("Entry not valid").count()).toBe(0);
     });
 
@@ -282,7 +282,7 @@ function listed(server: ConsoleServer): Promise<List> {
 }
 
 function untilListed(server: ConsoleServer, fits: (list: List) => boolean): Promise<void> {
-  return expect.poll(async () => fits(await listed(server)), { timeout: 30_000 }).toBe(true);
+  return expect.poll(async () => fits(await listed(server))).toBe(true);
 }
 
 async function paste(page: Page, mcpServers: object): Promise<void> {

@@ -9,6 +9,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {
     ...sharedTestSettings,
+    expect: { poll: { timeout: 120_000 } },
     name: "e2e",
     isolate: false,
     include: ["e2e/**/*.test.ts"],

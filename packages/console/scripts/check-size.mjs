@@ -22,7 +22,7 @@ for (const page of pages) {
   const size = Math.max(...sizes);
   const over = size > BUDGET;
   tooLarge ||= over;
-  console.log(`${String(size).padStart(8)} bytes  ${page}${over ? `  is beyond ${BUDGET}` : ""}`);
+  if (over) console.error(`${page} brings ${size} bytes, which is beyond ${BUDGET}.`);
 }
 if (pages.length === 0) throw new Error("The build has no pages; this check would see nothing.");
 const scripts = readdirSync(join(dist, "assets")).filter((file) => file.endsWith(".js"));

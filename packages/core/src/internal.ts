@@ -6,7 +6,7 @@ export { namedCaller } from "./call/events.ts";
 export { Mask } from "./call/mask.ts";
 export { MaskStream } from "./call/mask-stream.ts";
 export { isSecretName, redact } from "./call/redact.ts";
-export { hasParts } from "./call/stages/access-checks.ts";
+export { hasParts } from "./call/stages/admission.ts";
 export { declarationSteps } from "./format/declarations.ts";
 export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";

@@ -212,6 +212,7 @@ export interface FileReport {
     readonly line?: number;
     readonly reason: string;
     readonly remedy: string;
+    readonly code?: "syntax" | "not_installed" | "threw" | "no_tool";
     readonly frame?: string;
   };
 }
@@ -652,6 +653,11 @@ export interface Tool extends ToolSummary {
     readonly label: "none" | "reduced" | "full";
     readonly reason?: string;
   };
+  readonly about?: {
+    readonly findings: readonly Finding[];
+    readonly values?: readonly { readonly name: string; readonly value?: string }[];
+    readonly data?: DataFolder;
+  };
 }
 
 export interface ToolPage {
@@ -710,11 +716,6 @@ export interface Answers {
   readonly "PATCH /api/searches": { readonly learning: boolean };
   readonly "DELETE /api/searches": { readonly count: number };
   readonly "DELETE /api/searches/{id}": { readonly id: string };
-  readonly "GET /api/lint": {
-    readonly items: readonly Finding[];
-    readonly total: number;
-    readonly tools: number;
-  };
   readonly "GET /api/calls": CallPage;
   readonly "GET /api/calls/{callId}": Call;
   readonly "DELETE /api/calls/{callId}": Call;
@@ -797,6 +798,7 @@ export interface Answers {
   readonly "GET /api/chat": {
     readonly configured: boolean;
     readonly limits?: Readonly<Record<string, unknown>>;
+    readonly experts?: readonly string[];
   };
   readonly "GET /api/chat/tools": {
     readonly tokens: number;

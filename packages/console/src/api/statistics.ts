@@ -11,6 +11,8 @@ export interface RackStatistics extends CallStatistics {
 interface Wanted {
   readonly since: number;
   readonly tool?: string;
+  /** How many tools are listed. Default 0. */
+  readonly tools?: number;
 }
 
 /**
@@ -19,7 +21,7 @@ interface Wanted {
  */
 export async function readStatistics(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
   try {
-    const found = await request("GET /api/stats", { query: { ...wanted }, signal });
+    const found = await request("GET /api/stats", { query: { tools: 0, ...wanted }, signal });
     return { ...found, buckets: fillBuckets(found) };
   } catch (thrown) {
     if (thrown instanceof ApiError && thrown.code === "forbidden") return summariseLatest(wanted, signal);
@@ -30,7 +32,10 @@ export async function readStatistics(wanted: Wanted, signal: AbortSignal): Promi
 const MOST = 1_000;
 const SLICES = 60;
 
-async function summariseLatest(wanted: Wanted, signal: AbortSignal): Promise<RackStatistics> {
+async function summariseLatest(
+  { tools: _, ...wanted }: Wanted,
+  signal: AbortSignal,
+): Promise<RackStatistics> {
   const range = { since: wanted.since, until: Date.now() + 1 };
   const calls = await readCalls(wanted, MOST, signal);
   const tools = [...Map.groupBy(calls, ({ toolName }) => toolName)].map(([toolName, group]) => {

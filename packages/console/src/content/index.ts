@@ -1,5 +1,6 @@
 export { default as CallLog } from "./CallLog.vue";
 export { default as ErrorCard } from "./ErrorCard.vue";
+export { default as FileFailure } from "./FileFailure.vue";
 export { default as JsonTree } from "./JsonTree.vue";
 export { default as LongText } from "./LongText.vue";
 export { default as MediaView } from "./MediaView.vue";

@@ -13,9 +13,14 @@ const signs = [
   /\[[^\]\n]+\]\(https?:/,
 ];
 
+/** A row of a table and the line of dashes below its head, which nothing but Markdown has. */
+const table = /\|[^\n]*\n[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*\|[-:| \t]*$/m;
+
 export function looksLikeMarkdown(text: string): boolean {
   const head = text.slice(0, 4_000);
-  return signs.filter((sign) => sign.test(head)).length >= 2 || /^#{1,3} \S.*\n/.test(head);
+  return (
+    table.test(head) || signs.filter((sign) => sign.test(head)).length >= 2 || /^#{1,3} \S.*\n/.test(head)
+  );
 }
 
 /** What any Markdown has. A description without it is shown at once, without the parser. */

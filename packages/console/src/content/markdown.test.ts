@@ -161,4 +161,6 @@ it("takes plain text and data for what they are", () => {
   expect(looksLikeMarkdown("# Report\n\nAll is **well**.")).toBe(true);
   expect(looksLikeMarkdown("Hello, Ada! (11)")).toBe(false);
   expect(looksLikeMarkdown("a - b * c")).toBe(false);
+  expect(looksLikeMarkdown("First.\n\n| a | b |\n|:--|--:|\n| x | 1 |")).toBe(true);
+  expect(looksLikeMarkdown("a | b\n-----")).toBe(false);
 });

@@ -1,5 +1,5 @@
 import type { CallLine, CallProgress, ToolResult } from "../api/index.ts";
-import { t } from "../i18n/index.ts";
+import { type CodedError, callErrorText, t } from "../i18n/index.ts";
 import { estimateTokens, isRecord } from "../text/index.ts";
 
 /** The part of a text that the model was not given: from `from` on, up to `to`. */
@@ -137,9 +137,10 @@ const denial =
 /**
  * The error message of a call, for people. The one for denied calls is written for models, so it is reworded.
  */
-export function messageOf({ code, message }: { readonly code: string; readonly message: string }): string {
+export function messageOf(error: CodedError): string {
+  const { code, message } = error;
   const found = code === "approval_denied" ? denial.exec(message) : null;
-  if (found === null) return message;
+  if (found === null) return callErrorText(error) ?? message;
   const reason = found.groups?.reason;
   return reason === undefined ? t("errors.denied") : t("errors.deniedBecause", { reason });
 }

@@ -1,5 +1,6 @@
 import { type Component, type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
 import type { ApiError } from "../api/index.ts";
+import { issueText } from "../i18n/index.ts";
 import type { FieldNode } from "./field-node.ts";
 
 export interface FormContext {
@@ -56,5 +57,5 @@ export function issuesOf(error: ApiError | undefined): ReadonlyMap<string, strin
   const known = (Array.isArray(issues) ? issues : []).filter(
     (issue) => typeof issue?.path === "string" && typeof issue.message === "string",
   );
-  return new Map(known.toReversed().map(({ path, message }) => [path, message]));
+  return new Map(known.toReversed().map((issue) => [issue.path, issueText(issue)]));
 }

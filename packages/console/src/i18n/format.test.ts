@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
-import { formatDuration, momentLabels } from "./format.ts";
+import { formatCost, formatDuration, momentLabels } from "./format.ts";
 import { setLanguage } from "./i18n.ts";
 
 it.each([
@@ -12,6 +12,11 @@ it.each([
 ])("says how long %d milliseconds are", async (milliseconds, text) => {
   await setLanguage("en", { remember: false });
   expect(formatDuration(milliseconds)).toBe(text);
+});
+
+it("says what models cost, also where it is a fraction of a cent", async () => {
+  await setLanguage("en", { remember: false });
+  expect([0, 0.015644, 0.18, 12.3].map(formatCost)).toEqual(["0", "0.0156", "0.18", "12.30"]);
 });
 
 const midnight = Date.UTC(2026, 10, 15) / 1_000;

@@ -33,6 +33,13 @@ export function formatNumber(value: number): string {
   return number({ maximumFractionDigits: 0 }).format(value);
 }
 
+/** What models cost, which is often a fraction of a cent: `0.0156`, `12.30`. */
+export function formatCost(value: number): string {
+  const digits =
+    value >= 1 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { maximumSignificantDigits: 3 };
+  return number(digits).format(value);
+}
+
 export function formatPercent(part: number): string {
   return number({ style: "percent", maximumFractionDigits: part > 0 && part < 0.1 ? 1 : 0 }).format(part);
 }

@@ -1,6 +1,7 @@
 export {
   formatAgo,
   formatBytes,
+  formatCost,
   formatDuration,
   formatMoment,
   formatNumber,
@@ -9,3 +10,11 @@ export {
   timeOf,
 } from "./format.ts";
 export { i18n, language, languages, preferredLanguage, setLanguage, t, te } from "./i18n.ts";
+export {
+  type CodedError,
+  callErrorText,
+  fileFailureText,
+  findingText,
+  issueText,
+  refusalText,
+} from "./server-texts.ts";

@@ -1,5 +1,5 @@
 import type { ApiError, CallFacts, CallStatus, LoopVerdict } from "../api/index.ts";
-import { t, te } from "../i18n/index.ts";
+import { refusalText, t, te } from "../i18n/index.ts";
 import { namedCaller } from "../text/index.ts";
 
 export type ShownStatus = CallStatus | "cancelled" | "denied";
@@ -76,5 +76,7 @@ export function errorText({ code, status, message }: ApiError): string {
   if (code === "unexpected") return t("errors.unexpected", { problem: message });
   if (code === "unreadable") return [t("errors.unreadable", { status }), message].join("\n").trim();
   const known = `errors.codes.${code}`;
-  return te(known) ? t(known) : message || code;
+  if (te(known)) return t(known);
+  // The server's own words may name the place or the value that is wrong.
+  return [refusalText(code), message || code].filter(Boolean).join("\n");
 }

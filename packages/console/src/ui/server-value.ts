@@ -168,15 +168,25 @@ export function useServerInfo(): Remote<Server> {
   return server;
 }
 
+let approvals: Remote<readonly Approval[]> | undefined;
+
+/** The approvals that wait, shared by all components and kept up to date. */
+export function useWaitingApprovals(): Remote<readonly Approval[]> {
+  const read = async (signal: AbortSignal) =>
+    (await request("GET /api/approvals", { query: { limit: 500 }, signal })).items;
+  approvals ??= effectScope(true).run(() => useLive(read, ["approval."]))!;
+  return approvals;
+}
+
 watch(
   () => currentSession.token,
   () => {
-    if (server !== undefined) server.value = undefined;
+    for (const shared of [server, approvals]) if (shared !== undefined) shared.value = undefined;
   },
 );
 
 /** The open approvals; empty for people who may not decide them. */
-export const waitingApprovals = shallowRef<readonly Approval[]>([]);
+export const waitingApprovals = computed(() => useWaitingApprovals().value ?? []);
 
 /** Ids of the calls that wait for approval, and of the calls that made them. */
 export const waitingCalls = computed(
@@ -187,17 +197,6 @@ export const waitingCalls = computed(
       ),
     ),
 );
-
-export function useWaitingApprovals(): Remote<readonly Approval[]> {
-  return useLive(
-    async (signal) => {
-      const { items } = await request("GET /api/approvals", { query: { limit: 500 }, signal });
-      waitingApprovals.value = items;
-      return items;
-    },
-    ["approval."],
-  );
-}
 
 const MOST_RELOADS = 200;
 const seenReloads = shallowRef<readonly Reload[]>([]);

@@ -7,7 +7,6 @@ import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
 import type { AdmittedCall, CallDispatcher, CallLink, HandedCall } from "./admitted-call.ts";
-import { readClock } from "./clock.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
@@ -43,8 +42,14 @@ export class CallFrame {
   /** When the call was handed over; 0 before that. */
   dispatchedAt = 0;
 
+  /** How many calls are above this one in its chain; 0 for a call that no other call made. */
+  readonly depth: number;
   /** The called tool, once `resolve` has found it. */
   entry: ToolEntry | undefined = undefined;
+  /** The same, for the stages after `resolve`, which sets both. */
+  tool: ToolEntry = undefined as unknown as ToolEntry; // Nothing reads it before.
+  /** The name of the tool; until the tool is found, the name as the caller wrote it. */
+  toolName: string;
   /**
    * The tool as it is registered now. Set when that is not the version that the caller was shown, which this call
    * runs. Then the permissions of both versions are required, and the call is dangerous if either version is.
@@ -53,6 +58,8 @@ export class CallFrame {
   input: Record<string, unknown> = noInput;
   /** Whether the history keeps only a part of `input`. */
   isLarge = false;
+  /** Whether the result is a text that is not too long, and nothing beside it. */
+  isShort = false;
   status: ToolStatus = "pending";
   ended = false;
   /** Whether a stage had to wait, so that time has passed since the call was made. */
@@ -118,6 +125,7 @@ export class CallFrame {
     raw: unknown,
     options: CallOptions,
     parent: CallFrame | undefined,
+    createdAt: number,
     admitted?: AdmittedCall & { readonly link: CallLink },
   ) {
     this.host = host;
@@ -133,17 +141,14 @@ export class CallFrame {
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
     this.mock = parent === undefined ? (options.mock ?? host.settings.mock) : parent.mock;
-    this.createdAt = readClock();
+    this.createdAt = createdAt;
+    this.depth = parent === undefined ? (admitted?.depth ?? 0) : parent.depth + 1;
+    this.toolName = name;
   }
 
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
-  }
-
-  /** How many calls are above this one in its chain; 0 for a call that no other call made. */
-  get depth(): number {
-    return this.parent === undefined ? (this.admitted?.depth ?? 0) : this.parent.depth + 1;
   }
 
   /** The id of the call that made this one. */
@@ -157,16 +162,6 @@ export class CallFrame {
       if (at.options.tid !== undefined) return at.options.tid;
     }
     return undefined;
-  }
-
-  /** The same as `entry`, for the stages after `resolve`. */
-  get tool(): ToolEntry {
-    return this.entry!;
-  }
-
-  /** The name of the tool; until the tool is found, the name as the caller wrote it. */
-  get toolName(): string {
-    return this.entry === undefined ? this.name : this.entry.info.name;
   }
 
   /** The caller that the host named; for a call that a tool makes, otherwise the name and id of the tool's own call. */
@@ -208,11 +203,6 @@ export class CallFrame {
     this.flags ??= {};
     return this.flags;
   }
-
-  /** Restarts the idle limit, because the tool has shown that it is working. */
-  touch(): void {
-    if (this.idleLimit > 0) this.lastActivity = readClock();
-  }
 }
 
 function ignore(): void {}
@@ -245,14 +235,14 @@ export interface CallHost {
     assessNext(frame: CallFrame): LoopVerdict | undefined;
     observe(frame: CallFrame): void;
   };
-  readonly deadlines: { watch(frame: CallFrame): void; release(now: number): void };
+  readonly deadlines: { watch(frame: CallFrame, now: number): void; release(now: number): void };
   readonly events: EventHub;
   /** Calls that wait for a person to agree before they run. */
   readonly undecided: Set<CallFrame>;
-  readonly toolCount: number;
+  /** The tools as they are now. */
+  catalog: { readonly size: number; find(name: string): ToolEntry | undefined };
   /** Has calls of some tools performed elsewhere. Undefined: all run here. */
   dispatcher: CallDispatcher | undefined;
-  find(name: string): ToolEntry | undefined;
   nearest(name: string): string[];
   view(frame: CallFrame): RegistryView;
   /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */
@@ -290,13 +280,14 @@ export class CallHistory {
   }
 
   idOf(sequence: number): string {
-    return this.#prefix + sequence.toString(36);
+    // In another base than ten, V8 would leave its compiled code for each id (70 ns).
+    return this.#prefix + sequence;
   }
 
   get(callId: string): CallFrame | undefined {
     const chosen = this.#chosen.get(callId);
     if (chosen !== undefined || !callId.startsWith(this.#prefix)) return chosen;
-    const sequence = Number.parseInt(callId.slice(this.#prefix.length), 36);
+    const sequence = Number(callId.slice(this.#prefix.length));
     for (const frame of this.active())
       if (frame.sequence === sequence && frame.callId === callId) return frame;
     return this.#ring.find((frame) => frame?.sequence === sequence && frame.callId === callId);
@@ -347,32 +338,6 @@ export class CallHistory {
     if (chosen !== undefined && this.#chosen.get(chosen) === frame) this.#chosen.delete(chosen);
   }
 
-  /**
-   * Drops the parts of an ended call that only its caller needs, so that a hundred large results do not stay
-   * in memory. May throw.
-   */
-  shrink(frame: CallFrame): void {
-    const { result } = frame;
-    frame.shown = undefined;
-    frame.kept = undefined;
-    if (frame.startedAt > 0) frame.raw = undefined;
-    else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
-    if (frame.isLarge) {
-      frame.parametersHash = hashValue(frame.input);
-      frame.input = clip(frame.input);
-    }
-    if (result === undefined) return;
-    const { content, type, attachments, error, structured, blocks } = result;
-    const isLong = content.length > frame.host.settings.maxContent;
-    if (!isLong && attachments === undefined && structured === undefined && blocks === undefined) return;
-    frame.result = {
-      content: isLong ? `${content.slice(0, LONGEST_RAW)}…` : content,
-      type,
-      error,
-      attachments: attachments?.map((part) => (part.url.length > LONGEST_RAW ? { ...part, url: "" } : part)),
-    };
-  }
-
   /** The last `limit` calls that ended, oldest first. */
   recent(limit: number): CallFrame[] {
     const inOrder = [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
@@ -386,6 +351,31 @@ export class CallHistory {
     this.#ring = [];
     this.#next = 0;
   }
+}
+
+/**
+ * Drops the parts of an ended call that only its caller needs, so that a hundred large results do not stay in memory. May
+ * throw.
+ */
+export function shrink(frame: CallFrame): void {
+  frame.shown = undefined;
+  frame.kept = undefined;
+  if (frame.startedAt > 0) frame.raw = undefined;
+  else if (isLarge(frame.raw, DEPTH_LOOKED_AT)) frame.raw = clip(frame.raw);
+  if (frame.isLarge) {
+    frame.parametersHash = hashValue(frame.input);
+    frame.input = clip(frame.input);
+  }
+  if (!frame.isShort) frame.result = shrunk(frame.result!, frame.host.settings.maxContent);
+}
+
+function shrunk({ content, type, error, attachments }: ToolResult, maxContent: number): ToolResult {
+  return {
+    content: content.length > maxContent ? `${content.slice(0, LONGEST_RAW)}…` : content,
+    type,
+    error,
+    attachments: attachments?.map((part) => (part.url.length > LONGEST_RAW ? { ...part, url: "" } : part)),
+  };
 }
 
 /** Whether arguments that no schema has looked at are probably large. Looks only at its first levels, where large parts mostly show. */

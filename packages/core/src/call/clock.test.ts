@@ -8,7 +8,7 @@ it("the times of calls follow the system's clock when it is set, and keep their 
   vi.useFakeTimers({ toFake: ["Date", "performance"] });
   // Loaded anew: other tests of this worker have used it with the real clock.
   vi.resetModules();
-  const { toEpoch } = await import("./clock.ts");
+  const { toEpoch } = await import("./time.ts");
   const now = () => toEpoch(performance.now());
   vi.advanceTimersByTime(5_000);
   expect(Math.abs(now() - Date.now())).toBeLessThanOrEqual(100);

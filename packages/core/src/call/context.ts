@@ -15,14 +15,13 @@ import type {
   ToolState,
 } from "../tool/types.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { readClock } from "./clock.ts";
 import type { LogLevel } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import { redact } from "./redact.ts";
 import type { CallOptions } from "./settings.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, updateState } from "./state.ts";
-import { pausing } from "./time.ts";
+import { pausing, readClock } from "./time.ts";
 
 const frameKey = Symbol("frame");
 
@@ -101,7 +100,7 @@ export class FrameContext implements ToolContext {
   get metadata(): ToolContext["metadata"] {
     const frame = this[frameKey];
     return ofFrame(frame, (update: Partial<ToolState>) => {
-      frame.touch();
+      touch(frame);
       updateState(frame, update);
     });
   }
@@ -109,7 +108,7 @@ export class FrameContext implements ToolContext {
   get progress(): ToolContext["progress"] {
     const frame = this[frameKey];
     return (update, total, message) => {
-      frame.touch();
+      touch(frame);
       const { events } = frame.host;
       if (frame.ended || !events.wanted) return;
       events.emit({
@@ -298,7 +297,7 @@ function pausingClient(frame: CallFrame, client: CallClient): ToolClient {
     },
     notify(method, params) {
       if (frame.ended) return;
-      frame.touch();
+      touch(frame);
       client.notify(method, params);
     },
   };
@@ -399,6 +398,11 @@ export function waitingForTurn(context: Pick<ToolContext, "signal">): () => void
     frame.waitsForTurn = false;
     if (frame.ended) return;
     frame.lastActivity = readClock();
-    frame.host.deadlines.watch(frame);
+    frame.host.deadlines.watch(frame, frame.lastActivity);
   };
+}
+
+/** Restarts the idle limit, because the tool has shown that it is working. */
+function touch(frame: CallFrame): void {
+  if (frame.idleLimit > 0) frame.lastActivity = readClock();
 }

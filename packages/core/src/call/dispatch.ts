@@ -18,13 +18,13 @@ import type {
   PerformedCall,
 } from "./admitted-call.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { readClock, toEpoch } from "./clock.ts";
 import { FrameContext } from "./context.ts";
 import type { LogLevel } from "./events.ts";
 import type { CallOptions } from "./settings.ts";
-import { isWithinReach } from "./stages/access-checks.ts";
+import { isWithinReach } from "./stages/admission.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, stateChanged, updateState } from "./state.ts";
+import { readClock, toEpoch } from "./time.ts";
 
 const questions: readonly (readonly [ClientMethod, string?])[] = [
   ["elicitation/create"],
@@ -103,7 +103,7 @@ class FrameHandedCall implements HandedCall {
     frame.startedAt = readClock();
     frame.title = undefined;
     frame.deadline += grace;
-    frame.host.deadlines.watch(frame);
+    frame.host.deadlines.watch(frame, frame.startedAt);
     stateChanged(frame);
   }
 
@@ -146,7 +146,7 @@ export function dispatch(frame: CallFrame, dispatcher: CallDispatcher, lane: str
   frame.waitsForTurn = true;
   // A call that failed before it began anywhere has no start, but the limit is counted from here.
   frame.dispatchedAt = frame.lastActivity;
-  host.deadlines.watch(frame);
+  host.deadlines.watch(frame, frame.lastActivity);
   const handed = new FrameHandedCall(frame);
   frame.handed = handed;
   return dispatcher.submit(lane, handed).finally(() => {

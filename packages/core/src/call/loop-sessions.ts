@@ -7,7 +7,7 @@ import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import type { RawResult } from "../tool/result.ts";
 import type { CallFrame } from "./call-frame.ts";
-import { toEpoch } from "./clock.ts";
+import { toEpoch } from "./time.ts";
 
 /**
  * How many sessions are remembered. Nobody reports the end of a session, so the one without calls for the

@@ -4,10 +4,10 @@ import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolState, ToolStatus } from "../tool/types.ts";
 import type { CallFrame, ShownInput } from "./call-frame.ts";
-import { toEpoch } from "./clock.ts";
 import type { ToolCallRecord } from "./events.ts";
 import { Mask } from "./mask.ts";
 import { redact } from "./redact.ts";
+import { toEpoch } from "./time.ts";
 
 /** The state of a call as others see it: secrets masked, plain JSON. */
 export function stateOf(frame: CallFrame): ToolState {
@@ -62,7 +62,7 @@ class StateEvent {
 
   constructor(frame: CallFrame) {
     this.callId = frame.callId;
-    this.parentCallId = frame.parentCallId;
+    this.parentCallId = frame.isNested ? frame.parentCallId : undefined;
     this.toolName = frame.toolName;
     this.sessionID = frame.sessionID;
     this.caller = frame.caller;
@@ -135,7 +135,7 @@ export function recordOf(
   secrets = frame.error === undefined ? shown.found : ownSecrets(frame, frame.error, shown.found),
 ): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
-  const { parentCallId } = frame;
+  const parentCallId = frame.isNested ? frame.parentCallId : undefined;
   const tid = parent === undefined ? options.tid : frame.tid;
   const record = {
     toolName: frame.toolName,
@@ -191,7 +191,7 @@ export function shownInput(
   const inherited = frame.parent === undefined ? secretsAbove(frame) : shownInput(frame.parent).found;
   const found = inherited.size === 0 ? spare : new Set(inherited);
   const marked = redact(source, { mask: known, found });
-  addForms(frame, found, inherited);
+  if (found.size > inherited.size) addForms(frame, found, inherited);
   // A secret that is known by the name of one argument may stand in another one too.
   const plain = found.size === 0 ? marked : Mask.none.and(found).apply(marked);
   let input: Record<string, unknown> = {};
@@ -219,13 +219,12 @@ export function ownSecrets(
   // The frame keeps only a masked extract of large arguments; the error still has the whole.
   const all = new Set(found);
   redact(error.input, { found: all });
-  addForms(frame, all, found);
+  if (all.size > found.size) addForms(frame, all, found);
   return all;
 }
 
 /** Adds the forms of new secrets: a tool may write those of its arguments into JSON, or a URL. */
 function addForms({ host }: CallFrame, found: Set<string>, known: ReadonlySet<string>): void {
-  if (found.size === known.size) return;
   for (const secret of [...found].filter((one) => !known.has(one)))
     for (const form of host.settings.secretForms(secret)) found.add(form);
 }

@@ -1,6 +1,6 @@
-import { readClock } from "../call/clock.ts";
 import { isCallContext, overriddenIn } from "../call/context.ts";
 import type { CallOptions } from "../call/settings.ts";
+import { readClock } from "../call/time.ts";
 import type { ToolErrorResponse } from "../error/codes.ts";
 import type { AnyInput } from "../schema/types.ts";
 import type { ToolResult } from "../tool/result.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { LayeredMap } from "./layered-map.ts";
+import { LayeredMap } from "./catalog.ts";
 
 /** The same steps every time, without a pattern. */
 function* steps(count: number): Generator<number> {

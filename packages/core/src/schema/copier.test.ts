@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compileCopier } from "./copier.ts";
-import { copyPlain, wasLarge } from "./copy.ts";
+import { compileCopier, copyPlain, wasLarge } from "./copy.ts";
 import { JsonSchemaValidator } from "./json-schema-validator.ts";
 
 const schema = {
@@ -48,7 +47,7 @@ describe("a generated copier", () => {
       }),
       { numRuns: 1_000 },
     );
-    expect(copied).toBeGreaterThan(50);
+    expect(copied).toBeGreaterThan(20);
   });
 
   it("leaves values with unlisted, missing or inherited keys, and what is no object, to the general copy", () => {

@@ -1,7 +1,6 @@
 import type { KeywordDefinition, Options, ValidateFunction } from "ajv/dist/core.js";
 import { checkJsonSchema, type JsonSchemaFacts } from "./check-json-schema.ts";
-import { type Copier, compileCopier } from "./copier.ts";
-import { copyPlain, countMembers, wasLarge } from "./copy.ts";
+import { type Copier, compileCopier, copyPlain, countMembers, wasLarge } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, type SchemaIssue, unknownKey } from "./issue.ts";
 import { safeJson } from "./json.ts";

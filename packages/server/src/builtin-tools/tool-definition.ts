@@ -1,5 +1,8 @@
 import type { JsonSchemaObject, ToolMetadata } from "@toolrack/core";
 import type { InternalTool, InternalToolContext } from "../calls/index.ts";
+import { amount } from "../helpers/index.ts";
+
+export { amount };
 
 /** One argument of a tool, or one member of its result: its schema and type. */
 export interface Field<Value> {
@@ -109,11 +112,6 @@ export function optional<Value>({ schema }: Field<Value>): Field<Value | undefin
 /** The result of a tool: a text for models, and the same as data. */
 export function answer(text: string, structuredContent: object) {
   return { content: [{ type: "text", text }], structuredContent };
-}
-
-/** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
-export function amount(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
 }
 
 const units = ["KB", "MB", "GB", "TB"] as const;

@@ -1,3 +1,4 @@
+import { ProxyTracerProvider, trace } from "@opentelemetry/api";
 import type {
   CallClient,
   CallMock,
@@ -20,7 +21,7 @@ import {
   type RecordedCall,
   type RequestHeaders,
 } from "./call-book.ts";
-import { CallSpans, isTracing } from "./call-spans.ts";
+import { CallSpans } from "./call-spans.ts";
 import { isMetaTool } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
 import { SearchMemory } from "./search-memory.ts";
@@ -30,8 +31,8 @@ export interface CallRequest {
   readonly input: unknown;
   readonly grant: Grant;
   readonly signal?: AbortSignal;
-  /** Called when the call is under way, with a function that cancels it. Cheaper than a signal. */
-  readonly begun?: (cancel: (reason: string) => void) => void;
+  /** Gets a function that cancels the call, once the call is under way. Cheaper than a signal. */
+  readonly canceller?: { onCancel: ((reason: string) => void) | undefined };
   /**
    * The headers of the caller's HTTP request: those of a trace (`traceparent`, `tracestate`, `baggage`), and the
    * caller's own values for upstream servers.
@@ -116,7 +117,6 @@ export function openCalls({
     new SearchMemory({ book, store, logger, learning }),
     busyFor,
   );
-  const spans = book.follow(service.spans);
   return {
     service,
     recorder,
@@ -124,14 +124,14 @@ export function openCalls({
       await service.drain(limit);
       await recorder.close();
       await service.searches.close();
-      spans();
     },
   };
 }
 
 /** Makes the calls of all surfaces: gives them ids, limits them, has them recorded, and lets them be cancelled. */
 export class CallService implements CallFollower {
-  readonly spans = new CallSpans();
+  /** Made when a call finds an OpenTelemetry SDK, which may be loaded at any time. */
+  #spans: CallSpans | undefined;
   /** What was learned from searches. All surfaces tell it what their searches have shown. */
   readonly searches: SearchMemory;
   readonly #book: CallBook;
@@ -205,14 +205,23 @@ export class CallService implements CallFollower {
         extra: request.dryRun === true ? { dryRun: true } : undefined,
       };
       const running = isTracing()
-        ? this.spans.run(live, info, headers, () => registry.execute(name, input, options))
+        ? this.#tracing().run(live, info, headers, () => registry.execute(name, input, options))
         : registry.execute(name, input, options);
-      request.begun?.((reason) => registry.cancel(callId, reason));
+      if (request.canceller !== undefined)
+        request.canceller.onCancel = (reason) => registry.cancel(callId, reason);
       const result = await running;
       return { callId, result, ...(await recording.promise) };
     } finally {
       this.#leave(call, live);
     }
+  }
+
+  #tracing(): CallSpans {
+    if (this.#spans === undefined) {
+      this.#spans = new CallSpans();
+      this.#book.follow(this.#spans);
+    }
+    return this.#spans;
   }
 
   /** Finds a call under way that a surface made. Calls that tools make are not found. */
@@ -327,6 +336,12 @@ export class CallService implements CallFollower {
     // Calls that tools made may still run although no surface waits for them.
     if (this.#runs === 0 && this.#book.registry.activeCalls().length === 0) this.#onIdle?.();
   }
+}
+
+/** Whether this process has an OpenTelemetry SDK, which may be loaded at any time. */
+function isTracing(): boolean {
+  const provider = trace.getTracerProvider();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;
 }
 
 function addTo(counts: Map<string, number>, key: string, by: number): void {

@@ -1,7 +1,6 @@
 import {
   context,
   INVALID_TRACEID,
-  ProxyTracerProvider,
   propagation,
   type Span,
   SpanKind,
@@ -33,7 +32,7 @@ const LONGEST_VALUE = 8_000;
 /** Arguments and results go to a tracing system only when the operator asks for it. */
 const capturesContent = process.env.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT === "true";
 
-/** Makes a span for every call. Costs next to nothing in a process without an OpenTelemetry SDK. */
+/** Makes a span for every call. Used only in a process with an OpenTelemetry SDK. */
 export class CallSpans implements CallFollower {
   readonly #tracer = trace.getTracer("toolrack");
 
@@ -52,7 +51,7 @@ export class CallSpans implements CallFollower {
 
   /** A nested call begins in the async context of its tool, so its span finds its parent by itself. */
   begun(call: LiveCall): void {
-    if (call.span === undefined && isTracing()) this.#start(call, context.active());
+    if (call.span === undefined) this.#start(call, context.active());
   }
 
   #start(call: LiveCall, parent: ReturnType<typeof context.active>, info?: ToolInfo): Span {
@@ -92,10 +91,4 @@ export class CallSpans implements CallFollower {
     }
     span.end();
   }
-}
-
-/** Whether this process has an OpenTelemetry SDK, which may be loaded at any time. */
-export function isTracing(): boolean {
-  const provider = trace.getTracerProvider();
-  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;
 }

@@ -37,10 +37,10 @@ export type { InternalTool, InternalToolContext } from "./internal-tool.ts";
 export {
   CallLog,
   type CallLogOptions,
+  callLines,
   knownSecrets,
   LineGatherer,
   type LogLine,
-  logText,
   toLogLine,
 } from "./log.ts";
 export { type LogQuery, matcher, parse, readLog } from "./log-reader.ts";

@@ -352,7 +352,16 @@ export function isoTime(milliseconds: number): string {
 let latest: { readonly record: ToolCallRecord; readonly text: string } | undefined;
 
 /** The line as JSON, without a line break. */
-export function logText(record: ToolCallRecord, error: ToolError | undefined, via?: string): string {
+function logText(record: ToolCallRecord, error: ToolError | undefined, via?: string): string {
   if (latest?.record !== record) latest = { record, text: JSON.stringify(toLogLine(record, error, via)) };
   return latest.text;
+}
+
+/** Gathers the line of every call, with a type in front: what `serve --json` prints. */
+export function callLines(lines: LineGatherer): CallFollower {
+  return {
+    ended(call, record, _result, _trace, error) {
+      lines.add(`{"type":"call",${logText(record, error, call?.via).slice(1)}\n`);
+    },
+  };
 }

@@ -80,17 +80,18 @@ export class CallRecorder implements CallFollower {
     }
     const group = this.#group;
     group.open++;
-    const settle = (recorded: boolean) => {
+    const settle = (safety: "safe" | "held" | "refused") => {
       group.open--;
       if (group.open === 0 && group.settled !== undefined) {
         this.#awaited.delete(group);
         group.settled.resolve();
       }
-      call?.settle?.({ record, recorded, trace });
+      call?.settle?.({ record, recorded: safety === "safe", trace });
+      if (safety === "held") this.#endChain(record);
     };
     const refuse = (thrown: unknown) => {
       this.#refused(`The call ${record.callId} could not be recorded: ${reasonOf(thrown)}`);
-      settle(false);
+      settle("refused");
     };
     try {
       // The caller gets a part of a long result; the store gets all of it, so that the rest can be
@@ -113,10 +114,7 @@ export class CallRecorder implements CallFollower {
           expert,
           lane,
         })
-        .then((safety) => {
-          settle(safety === "safe");
-          if (safety === "held") this.#endChain(record);
-        }, refuse);
+        .then(settle, refuse);
     } catch (thrown) {
       refuse(thrown);
     }

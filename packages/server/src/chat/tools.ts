@@ -12,7 +12,7 @@ import { estimateTokens, nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
 import { isHelperTool, isMetaTool, metaToolsFor, readResultName } from "../calls/index.ts";
-import { type ExtensionParts, findExpert, type Reach } from "../http/wire/index.ts";
+import { type ExtensionParts, expertsOf, findExpert, type Reach } from "../http/wire/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
 import type { ModelTool } from "./model.ts";
@@ -358,7 +358,7 @@ export function requestedReach(
 ): Reach {
   if (named !== undefined) return chatReach(grant, findExpert(grant, experts, named));
   if (grant.admin || registry.list().some((tool) => grant.mayUse(tool))) return chatReach(grant);
-  const own = experts.list().filter(({ name, id }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
+  const own = expertsOf(grant, experts);
   return chatReach(grant, own.length === 1 ? own[0] : undefined);
 }
 
@@ -366,12 +366,14 @@ export function requestedReach(
 export function stateOf({ record, result }: EndedCallView): ToolState {
   const { attachments, ...bare } = result;
   const text = toOpenAIToolMessage("", bare).content;
-  const time = { start: record.timestamp, end: record.timestamp + Math.round(record.duration) };
+  const end = record.timestamp + Math.round(record.duration);
+  // The time for which the call waited for a person is not the tool's.
+  const time = { start: Math.min(end, record.timestamp + Math.round(record.flags?.waited ?? 0)), end };
   const input = record.parameters;
   if (result.type === "error") return { status: "error", input, error: text, time };
   return { status: "completed", input, output: text, ...(attachments ? { attachments } : {}), time };
 }
 
 interface EndedCallView extends Pick<EndedCall, "result"> {
-  readonly record: Pick<EndedCall["record"], "parameters" | "timestamp" | "duration">;
+  readonly record: Pick<EndedCall["record"], "parameters" | "timestamp" | "duration" | "flags">;
 }

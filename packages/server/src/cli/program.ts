@@ -84,7 +84,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .description("The tool runtime for AI agents.")
     .version(version(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
-    .helpCommand(false)
+    .helpCommand("help [command]", "print the help of a command")
     .option(
       "--dir <dir>",
       "the workspace; default: the nearest folder upwards with toolrack.config.* or tools/",

@@ -1,6 +1,8 @@
 import measure from "fast-string-truncated-width";
 import { usageError } from "./cli-error.ts";
 
+export { amount } from "../helpers/index.ts";
+
 export interface TableOptions {
   readonly head?: readonly string[];
   /** Columns of the terminal; without it nothing is clipped. */
@@ -113,11 +115,6 @@ export function formatDuration(milliseconds: number): string {
 /** `2026-03-15T02:29:40Z`, or `-` for never. */
 export function formatTime(milliseconds: number | undefined): string {
   return milliseconds === undefined ? "-" : `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
-}
-
-/** `1 tool`, `2 tools`. */
-export function amount(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
 
 /** `TypeError at tools/price.ts:12` and the frames below it. The message is left out: it stands above. */

@@ -205,8 +205,11 @@ export function describeFailure(failure: Failure): string {
 }
 
 export function talkFailures(cli: Cli, report: Pick<LoadReport, "files">): void {
-  const failed = failuresIn(report);
+  const failed = report.files.filter(({ failure }) => failure !== undefined);
   if (failed.length === 0) return;
   cli.talk(cli.styleTalk("red", `${amount(failed.length, "file")} failed to load:`));
-  for (const failure of failed) cli.talk(describeFailure(failure));
+  for (const { status, tools, failure } of failed) {
+    cli.talk(describeFailure(failure!)); // Files without one are filtered out above.
+    if (status === "stale") cli.talk(`  The last good version goes on serving: ${tools.join(", ")}`);
+  }
 }

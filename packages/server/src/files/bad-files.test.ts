@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isWholeDepth, testDepth } from "../../../../scripts/test-depth.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
-import type { FileReport } from "./load-report.ts";
+import { describeLoad, type FileReport } from "./load-report.ts";
 
 const good = `export const schema = { name: "good", description: "", type: "object", properties: {} };
   export default async () => ({ content: [{ type: "text", text: "good" }] });`;
@@ -241,4 +241,19 @@ describe("many files", () => {
       `${count} files: ${Math.round(first.report.duration)} ms, cached ${Math.round(second.report.duration)} ms`,
     );
   }, 600_000);
+});
+
+it("names as many loaded tools as people still read, and counts the others", () => {
+  const added = Array.from({ length: 150 }, (_, index) => `tool_${index}`);
+  const file = { file: "tools/many.ts", status: "loaded" as const, tools: added, warnings: [] };
+  const { info } = describeLoad({
+    files: [file],
+    compiled: [],
+    added,
+    changed: [],
+    removed: [],
+    duration: 1,
+  });
+  expect(info).toHaveLength(103);
+  expect(info.at(-2)).toBe("[loader] loaded tool: 50 more");
 });

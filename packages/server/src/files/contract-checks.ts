@@ -1,6 +1,6 @@
 import { metadataProblem, misplacedMetadata } from "@toolrack/core/internal";
 import { isJsonType, propertiesOf, requiredOf, typesOf } from "@toolrack/core/internal/schema";
-import { isRecord, LoadError } from "../helpers/index.ts";
+import { isRecord, LoadError, type LoadFailure } from "../helpers/index.ts";
 
 /**
  * What a tool file of contract 1 or 2 lacks that its contract asks for. Every text says what is missing, what follows,
@@ -152,7 +152,7 @@ export function withHints(thrown: unknown, hints: readonly string[]): unknown {
 }
 
 /** What a file that holds no tool lacks, as far as it can be told which contract was meant. */
-export function missingPart(exports: unknown): { readonly reason: string; readonly remedy: string } {
+export function missingPart(exports: unknown): Pick<LoadFailure, "code" | "reason" | "remedy"> {
   const named = isRecord(exports) ? exports : {};
   const candidate = isRecord(named.default) ? named.default : named;
   if ("inputSchema" in candidate || ("name" in candidate && "description" in candidate)) {
@@ -181,6 +181,7 @@ export function missingPart(exports: unknown): { readonly reason: string; readon
     };
   }
   return {
+    code: "no_tool",
     reason: "It exports no tool, and no tool imports it.",
     remedy:
       "Export an object with a handler, a schema with a default function, or a value made by Tool.define.",

@@ -5,6 +5,7 @@ import type { PromptInfo, ResourceInfo, ToolContext, ToolInfo } from "@toolrack/
 import { returnedError } from "@toolrack/core/internal";
 import { currentCall, quotedError } from "../helpers/current-call.ts";
 import {
+  amount,
   isRecord,
   LoadError,
   type LoadFailure,
@@ -70,11 +71,11 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
   const tools = files.flatMap((file) => file.tools);
   return {
     info: [
-      `[loader] found ${files.length} tool files`,
-      ...added.map((name) => `[loader] loaded tool: ${name}`),
-      ...changed.map((name) => `[loader] loaded again: ${name}`),
-      ...removed.map((name) => `[loader] removed tool: ${name}`),
-      `[loader] ${tools.length} tools of ${files.length - refused.length} files serve, ${refused.length} files refused (${Math.round(duration)} ms)`,
+      `[loader] found ${amount(files.length, "tool file")}`,
+      ...linesOf("loaded tool", added),
+      ...linesOf("loaded again", changed),
+      ...linesOf("removed tool", removed),
+      `[loader] ${amount(tools.length, "tool")} of ${amount(files.length - refused.length, "file")}, ${refused.length} refused (${Math.round(duration)} ms)`,
     ],
     warn: [
       ...files
@@ -85,6 +86,16 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
       ),
     ],
   };
+}
+
+const MOST_LINES = 100;
+
+/** A line for each name, up to a number that people still read. */
+function linesOf(what: string, names: readonly string[]): string[] {
+  const lines = names.slice(0, MOST_LINES).map((name) => `[loader] ${what}: ${name}`);
+  return names.length > MOST_LINES
+    ? [...lines, `[loader] ${what}: ${names.length - MOST_LINES} more`]
+    : lines;
 }
 
 /** A file that could not be loaded. */
@@ -119,6 +130,7 @@ export async function failureOf(
     ...(line === undefined || isElsewhere ? {} : { line }),
     reason: isElsewhere ? `${reasonOf(thrown)} (in ${place})` : reasonOf(thrown),
     remedy,
+    ...(isLoadError && thrown.code !== undefined ? { code: thrown.code } : {}),
     ...(frame ? { frame } : {}),
   };
 }

@@ -8,6 +8,7 @@ export { ProcessGroup, type ProcessStat, processIds, processStat } from "./proce
 export { productVersion } from "./product-version.ts";
 export { StackMapper } from "./stack-mapper.ts";
 export {
+  amount,
   asRecord,
   DependencyError,
   defined,

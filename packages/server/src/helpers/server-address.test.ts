@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -34,4 +34,19 @@ it("forgets a server that was killed, and closes the file to others", async () =
   if (process.platform !== "win32") expect((await stat(file)).mode & 0o777).toBe(0o600);
   await end();
   expect(await url()).toBeUndefined();
+});
+
+it("is no address for a copy of the workspace, but one for a workspace that was moved", async () => {
+  const end = await writeServerAddress(workspace, "http://127.0.0.1:1");
+  const original = workspace;
+  const copy = `${workspace}-copy`;
+  await cp(workspace, copy, { recursive: true });
+  expect(await readServerAddress(copy)).toBeUndefined();
+  workspace = `${workspace}-moved`;
+  await rename(original, workspace);
+  expect(await url()).toBe("http://127.0.0.1:1");
+  await rename(workspace, original);
+  workspace = original;
+  await end();
+  await rm(copy, { recursive: true });
 });

@@ -1,11 +1,14 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 
 /** The address of a workspace's server, for commands that talk to it. */
 export interface ServerAddress {
   readonly url: string;
   readonly pid: number;
+  /** Where the workspace lies, and the inode of its `.toolrack`. A copy of the folder has neither, a moved folder the inode. */
+  readonly workspace?: string;
+  readonly inode?: number;
 }
 
 /** The address of the newest server, and of earlier ones that may still run. */
@@ -18,7 +21,7 @@ interface AddressFile extends ServerAddress {
  * again; commands then talk to the newest earlier server that still runs.
  */
 export async function writeServerAddress(workspace: string, url: string): Promise<() => Promise<void>> {
-  const own: ServerAddress = { url, pid: process.pid };
+  const own: ServerAddress = { url, pid: process.pid, workspace, inode: await inodeOf(workspace) };
   await writeAddresses(workspace, [own, ...(await readAddresses(workspace)).filter(isAlive)]);
   return async () => {
     const others = (await readAddresses(workspace)).filter(
@@ -46,7 +49,14 @@ export function isAlive({ pid }: Pick<ServerAddress, "pid">): boolean {
 async function readAddresses(workspace: string): Promise<ServerAddress[]> {
   try {
     const { others = [], ...newest }: AddressFile = JSON.parse(await readFile(fileOf(workspace), "utf8"));
-    return [newest, ...others].filter(({ url, pid }) => typeof url === "string" && typeof pid === "number");
+    const written = [newest, ...others].filter(
+      ({ url, pid }) => typeof url === "string" && typeof pid === "number",
+    );
+    // Whoever copies a workspace while its server runs copies the address too. That server is not the copy's.
+    const here = await inodeOf(workspace);
+    return written.filter(
+      (one) => one.inode === undefined || one.inode === here || one.workspace === workspace,
+    );
   } catch {
     return [];
   }
@@ -63,6 +73,10 @@ async function writeAddresses(
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
   await writeFile(draft, `${JSON.stringify(content)}\n`, { mode: 0o600, flag: "wx" });
   await rename(draft, file);
+}
+
+async function inodeOf(workspace: string): Promise<number> {
+  return (await stat(dirname(fileOf(workspace)))).ino;
 }
 
 function fileOf(workspace: string): string {

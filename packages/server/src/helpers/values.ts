@@ -66,6 +66,11 @@ export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+/** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
+export function amount(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
 /** Why a file could not be loaded, in a form for people and programs. */
 export interface LoadFailure {
   /** Relative to the workspace. */
@@ -74,6 +79,8 @@ export interface LoadFailure {
   readonly reason: string;
   /** How to fix the file. */
   readonly remedy: string;
+  /** The kind of mistake, for programs that have words of their own for it. */
+  readonly code?: "syntax" | "not_installed" | "threw" | "no_tool" | undefined;
   /** The lines around the mistake, which is marked. They may be of an imported file. */
   readonly frame?: string;
 }
@@ -85,6 +92,7 @@ export class LoadError extends Error {
   /** In characters, from 0. */
   readonly column: number | undefined;
   readonly remedy: string;
+  readonly code: LoadFailure["code"];
   /** The file with the mistake, when it is one that the loaded file imports. */
   readonly path: string | undefined;
   /** The cause lies outside the files, so loading may succeed later although no file changed. */
@@ -93,10 +101,18 @@ export class LoadError extends Error {
   constructor(
     message: string,
     remedy: string,
-    where: { path?: string; line?: number; column?: number; cause?: unknown; retry?: boolean } = {},
+    where: {
+      path?: string;
+      line?: number;
+      column?: number;
+      cause?: unknown;
+      retry?: boolean;
+      code?: LoadFailure["code"];
+    } = {},
   ) {
     super(message, where.cause === undefined ? undefined : { cause: where.cause });
     this.remedy = remedy;
+    this.code = where.code;
     this.line = where.line;
     this.column = where.column;
     this.path = where.path;
@@ -141,6 +157,7 @@ type Defined<Members> = { [Key in keyof Members]?: Exclude<Members[Key], undefin
 
 /** Leaves out undefined members: `{ name, ...defined({ mark, sourcePath }) }`. */
 export function defined<Members extends object>(members: Members): Defined<Members> {
-  const present = Object.entries(members).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present) as Defined<Members>; // The filter does what the type says.
+  const present: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(members)) if (value !== undefined) present[name] = value;
+  return present as Defined<Members>; // The condition does what the type says.
 }

@@ -39,6 +39,8 @@ export interface Serving {
   readonly token: string;
   /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
+  /** The keys of MCP servers that are starting, whose tools are not on the rack yet. */
+  readonly startingServers: () => string[];
   /** Accepts no more calls, waits a while for running calls, cancels the rest and closes everything. */
   close(): Promise<void>;
 }
@@ -126,6 +128,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       url: server.url,
       token: server.token,
       interrupted,
+      startingServers: () =>
+        mcpServers.list().flatMap(({ key, state }) => (state === "starting" ? [key] : [])),
       close: () => opened.disposeAsync(),
     };
   } catch (thrown) {

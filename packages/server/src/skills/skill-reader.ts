@@ -54,12 +54,14 @@ interface KnownFolder {
   readonly problem?: string;
 }
 
+type SkillRows = readonly [StoredSkill, readonly StoredSkillTool[]];
+
 /** Reads the skills of folders and of the database. A skill that has not changed is not read again. */
 export class SkillReader {
   readonly #places: SkillPlaces;
   readonly #folders = new Map<string, KnownFolder>();
   /** Skills of the database by their id, with the rows that they were made from. */
-  readonly #stored = new Map<string, { rows: string; skill: LoadedSkill }>();
+  readonly #stored = new Map<string, { rows: SkillRows; skill: LoadedSkill }>();
 
   constructor(places: SkillPlaces) {
     this.#places = places;
@@ -114,17 +116,20 @@ export class SkillReader {
     const row = await store?.get(skill.id);
     if (row === undefined) return undefined;
     const tool = await store?.getTool(toolId);
-    const tools = skill.tools.slice();
+    const reasonUnapproved = await unapproved?.skills();
+    this.#stored.delete(skill.id);
+    // Changed in place, because a copy for each change of one tool would be a megabyte of garbage for every few changes of a
+    // large skill. The list was made here, and nobody needs the old version any more.
+    const tools = skill.tools as StoredSkillTool[];
     const fresh = tool === undefined ? [] : [tool];
     // A new tool is the last.
     if (before === undefined) tools.push(...fresh);
     else tools.splice(tools.indexOf(before), 1, ...fresh);
-    this.#stored.delete(skill.id);
     // Without scripts, before and after the change, the skill has no folder.
     const mayHaveScripts =
       skill.directory !== undefined || skill.warnings.length > 0 || tool?.type === "script";
     const loaded = await this.readStored(row, mayHaveScripts ? tools : []);
-    return { skill: await withTrust({ ...loaded, tools }, await unapproved?.skills()), tool };
+    return { skill: await withTrust({ ...loaded, tools }, reasonUnapproved), tool };
   }
 
   /** Makes the next `readAll` read all skills of the database again, with their files. */
@@ -154,9 +159,9 @@ export class SkillReader {
   }
 
   async #readRows(skill: StoredSkill, tools: readonly StoredSkillTool[]): Promise<LoadedSkill> {
-    const rows = JSON.stringify([skill, tools]);
+    const rows: SkillRows = [skill, tools];
     const known = this.#stored.get(skill.id);
-    if (known?.rows === rows) return known.skill;
+    if (known !== undefined && JSON.stringify(known.rows) === JSON.stringify(rows)) return known.skill;
     const loaded = await this.readStored(skill, tools);
     this.#stored.set(skill.id, { rows, skill: loaded });
     return loaded;

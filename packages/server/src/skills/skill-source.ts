@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ToolInfo } from "@toolrack/core";
 import { reasonOf } from "../helpers/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";
@@ -8,8 +9,6 @@ import { adaptSkillTool } from "./tool.ts";
 interface PlacedTool {
   /** The row as it was last read. */
   tool: StoredSkillTool;
-  /** The hash of all data that the tool was made from. */
-  readonly hash: string;
   readonly name: string;
   /** Whether the tool's own row or its skill's row disables the tool. */
   readonly isOff: boolean;
@@ -76,10 +75,9 @@ export class SkillSource {
       placed.set(skill.id, place);
       return skill.tools.flatMap((tool) => {
         const known = before?.tools.get(tool.id);
-        const isKnown = known !== undefined && before?.headHash === place.headHash && known.tool === tool;
+        const isKnown = before?.headHash === place.headHash && isDeepStrictEqual(known?.tool, tool);
         // A builtin tool depends on its target, which may have changed.
-        if (tool.type === "builtin" || !(isKnown || known?.hash === hashOf(place, tool)))
-          return [{ tool, place }];
+        if (known === undefined || !isKnown || tool.type === "builtin") return [{ tool, place }];
         known.tool = tool;
         place.tools.set(tool.id, known);
         return [];
@@ -152,7 +150,7 @@ export class SkillSource {
       const { name, disabled } = info;
       const reason = reasons.get(info);
       if (reason !== undefined) failures.set(tool.id, reason);
-      else place.tools.set(tool.id, { tool, hash: hashOf(place, tool), name, isOff: disabled });
+      else place.tools.set(tool.id, { tool, name, isOff: disabled });
       if (!disabled && wasOff.has(name) && registry.get(name)?.disabled) registry.enable(name);
     }
   }
@@ -192,10 +190,6 @@ function newPlace(
 ): PlacedSkill {
   const head = { ...skill, tools: [], warnings: [] };
   return { skill, head, prefix, headHash: shortHash(JSON.stringify([prefix, head])), tools, builtins };
-}
-
-function hashOf({ headHash }: PlacedSkill, tool: StoredSkillTool): string {
-  return shortHash(headHash + JSON.stringify(tool));
 }
 
 /** Drops aliases that other tools have. Uses the id when another tool has the readable name. */

@@ -29,10 +29,7 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0015_roots": async (db, engine) => {
     await createTables(db, engine);
     // Days are counted for all tools together from now on.
-    await sql`delete from call_counts where span = 'day' and tool_name = ''`.execute(db);
-    await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
-      select span, starts_at, '', bucket, part, sum(calls), sum(errors), sum(cancelled), sum(total)
-      from call_counts where span = 'day' group by span, starts_at, bucket, part`.execute(db);
+    await countAllTools(db, "day");
   },
   // Creates the table `loop_releases`.
   "0017_loops": createTables,
@@ -40,6 +37,17 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0018_via": (db, engine) => addColumn(db, engine, "approvals", "via"),
   // Creates the tables `searches` and `search_learning`.
   "0020_searches": createTables,
+  // Creates the table `tool_days`, fills it from `call_counts`, and counts minutes for all tools together.
+  "0021_tool_days": async (db, engine) => {
+    await createTables(db, engine);
+    await sql`delete from tool_days`.execute(db);
+    await sql`insert into tool_days (starts_at, tool_name, part, calls, errors, cancelled)
+      select starts_at, tool_name, part, sum(calls), sum(errors), sum(cancelled)
+      from call_counts where span = 'day' and tool_name <> '' group by starts_at, tool_name, part`.execute(
+      db,
+    );
+    await countAllTools(db, "minute");
+  },
   // Creates the tables by which several servers share one database, and makes PostgreSQL announce changes.
   "0030_fleet": async (db, engine) => {
     await createTables(db, engine);
@@ -49,6 +57,14 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   // Adds the column `lane` to `calls`.
   "0040_lanes": (db, engine) => addColumn(db, engine, "calls", "lane"),
 };
+
+/** Adds up the counts of each tool to those of all tools together. */
+async function countAllTools(db: Kysely<unknown>, span: "day" | "minute"): Promise<void> {
+  await sql`delete from call_counts where span = ${span} and tool_name = ''`.execute(db);
+  await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
+    select span, starts_at, '', bucket, part, sum(calls), sum(errors), sum(cancelled), sum(total)
+    from call_counts where span = ${span} group by span, starts_at, bucket, part`.execute(db);
+}
 
 const LAST = Math.max(...Object.keys(steps).map((name) => Number.parseInt(name, 10)));
 const TABLE = "toolrack_migrations";

@@ -64,13 +64,14 @@ class RowMap<Item extends object, Row extends object> {
   }
 
   readonly toRecord = (row: { readonly [Column in keyof Row]: Row[Column] | null }): Item => {
-    const columns = new Map<string, unknown>(Object.entries(row));
-    const members = this.#fields.flatMap(([member, column, { read, hasDefault }]) => {
-      const found = columns.get(column) ?? null;
+    const columns: Readonly<Record<string, unknown>> = row;
+    const record: Record<string, unknown> = {};
+    for (const [member, column, { read, hasDefault }] of this.#fields) {
+      const found = columns[column] ?? null;
       const value = found === null && !hasDefault ? undefined : read(found);
-      return value === undefined ? [] : [[member, value]];
-    });
-    return Object.fromEntries(members) as Item; // Columns that may be null belong to optional members.
+      if (value !== undefined) record[member] = value;
+    }
+    return record as Item; // Columns that may be null belong to optional members.
   };
 }
 

@@ -42,6 +42,8 @@ export const tables = {
     // `total`: the sum of the durations, in milliseconds.
     "calls whole, errors whole, cancelled whole, total real",
   ],
+  // The same for days by tool, whatever the duration: the tools with the most calls are found without all others.
+  tool_days: ["starts_at whole, tool_name key, part integer, calls whole, errors whole, cancelled whole"],
   // `info`: what a node tells of itself, as JSON; null for a process that serves nobody, such as a command.
   instances: ["id code primary, heartbeat_at whole, info text?"],
   // What one node tells another. The one that it is for deletes it when it reads it.
@@ -191,6 +193,8 @@ export const indexes: Readonly<
   calls_by_more_blob: { on: "calls (more_blob)", only: "more_blob is not null" },
   loop_releases_by_session: { on: "loop_releases (session_id, released_at)" },
   call_counts_key: { on: "call_counts (span, starts_at, tool_name, bucket, part)", unique: true },
+  tool_days_key: { on: "tool_days (starts_at, tool_name, part)", unique: true },
+  tool_days_by_calls: { on: "tool_days (starts_at, calls, tool_name)" },
   approvals_by_state: { on: "approvals (state, created_at, id)" },
   approvals_by_call: { on: "approvals (call_id)" },
   schedules_by_next_run: { on: "schedules (state, next_run_at)" },

@@ -62,6 +62,7 @@ export const common = {
       "The server does not answer. Check that “toolrack serve” is running; the console reconnects by itself.",
       "服务器没有响应。请确认“toolrack serve”正在运行；控制台会自动重连。",
     ],
+    original: ["What the caller was told", "调用方收到的原文"],
     failedAt: ["Failed at", "出错位置"],
     stack: ["Stack of the error", "错误的调用栈"],
     unexpected: ["The console itself failed at this: {problem}", "控制台自身出错：{problem}"],

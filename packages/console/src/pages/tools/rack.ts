@@ -79,7 +79,8 @@ const PAUSE = 10_000;
 
 /** Calls of each tool in the last 24 hours. Undefined unless the calls of all tools are known. */
 export function useToolActivity(): ComputedRef<Activity | undefined> {
-  const read = (signal: AbortSignal) => readStatistics({ since: Date.now() - DAY }, signal);
+  const read = (signal: AbortSignal) =>
+    readStatistics({ since: Date.now() - DAY, tools: MOST_REPORTED }, signal);
   const remote = useLive(read, ["call.completed", "call.failed"], PAUSE);
   return computed(() => {
     const found = remote.value;

@@ -3,18 +3,17 @@ import { ApprovalDeniedError } from "../../error/tool-error.ts";
 import type { CallFrame } from "../call-frame.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
 import { pausing } from "../time.ts";
-import { recheck } from "./access-checks.ts";
-import { accept, outcomeOf } from "./validate.ts";
+import { accept, outcomeOf, recheck } from "./admission.ts";
 
 const DEFAULT_TIMEOUT = 5 * 60_000;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Obtains consent if the policy asks for it. Anything but a clear yes is a denial. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
-  const { mock, host } = frame;
+  const { mock, host, tool, current } = frame;
   const policy = mock?.approval ?? host.settings.approval;
-  if (policy?.decide === undefined && !isDangerous(frame)) return;
-  return consent(frame);
+  const isSafe = tool.info.metadata.dangerous !== true && current?.info.metadata.dangerous !== true;
+  return policy?.decide === undefined && isSafe ? undefined : consent(frame);
 }
 
 /**

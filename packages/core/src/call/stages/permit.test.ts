@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Tool, ToolRegistry } from "../../index.ts";
-import { covers } from "./access-checks.ts";
+import { covers } from "./admission.ts";
 
 describe("permit", () => {
   const guarded = Tool.define({

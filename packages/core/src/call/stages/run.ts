@@ -5,14 +5,13 @@ import type { SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult, toResultSteps } from "../../tool/to-result.ts";
 import type { CallFrame } from "../call-frame.ts";
-import { readClock } from "../clock.ts";
 import { FrameContext, mayKeepContext, spreading } from "../context.ts";
 import { keepResultKeys } from "../loop-sessions.ts";
 import { Mask } from "../mask.ts";
 import { atOnce, HIDDEN_JSON, maskSteps, REDACTED } from "../mask-steps.ts";
 import type { CallMock } from "../settings.ts";
 import { shownInput, stateChanged } from "../state.ts";
-import { inTurns, oneByOne } from "../time.ts";
+import { inTurns, oneByOne, readClock } from "../time.ts";
 
 /** Asks whether something stands in for the tool in this call. */
 export function mock(frame: CallFrame, stand: CallMock): void {
@@ -31,16 +30,19 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   const now = frame.waited || events.wanted ? readClock() : frame.createdAt;
   frame.status = "running";
   frame.startedAt = now;
-  frame.lastActivity = now;
   // Zero and nothing both mean "no limit".
   const own = info.metadata.timeout ?? settings.timeout;
   const callers = frame.options.timeout ?? 0;
   const timeLimit = own > 0 && callers > 0 ? Math.min(own, callers) : callers > 0 ? callers : own;
-  frame.idleLimit = info.metadata.idleTimeout ?? 0;
+  const idleLimit = info.metadata.idleTimeout ?? 0;
+  if (idleLimit > 0) {
+    frame.idleLimit = idleLimit;
+    frame.lastActivity = now;
+  }
   if (timeLimit > 0) frame.deadline = now + timeLimit;
   // A child never outlives the time that its parent has left.
   if (frame.parent !== undefined) frame.deadline = Math.min(frame.deadline, frame.parent.deadline);
-  deadlines.watch(frame);
+  deadlines.watch(frame, now);
   stateChanged(frame);
   if (frame.ended) return; // A listener that was told of the start cancelled the call.
   if (frame.answer !== undefined) {
@@ -182,7 +184,8 @@ export function mask(frame: CallFrame): void {
   const { draft, isNested, host } = frame;
   if (draft === undefined || isNested) return;
   const secrets = host.settings.secrets();
-  frame.draft = secrets.inResult(draft, isCleanOf(frame, secrets) ? "all" : undefined);
+  if (!secrets.isEmpty)
+    frame.draft = secrets.inResult(draft, frame.cleanOf && isCleanOf(frame, secrets) ? "all" : undefined);
 }
 
 /**
@@ -193,16 +196,20 @@ export function mask(frame: CallFrame): void {
 export function bound(frame: CallFrame): void {
   const draft = frame.draft;
   if (draft === undefined) return;
+  const isText =
+    draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
+  frame.isShort = isText && draft.content.length <= frame.host.settings.maxContent;
+  // From a text that stays as it is, loop detection can compute its keys at any later time.
+  if (!frame.isShort || frame.flags?.edited) boundParts(frame, draft);
+}
+
+function boundParts(frame: CallFrame, draft: RawResult): void {
   const { maxContent, maxStructured } = frame.host.settings;
   const long = frame.kept && keptTexts(frame);
   const { length: size } = draft.structuredText ?? draft.content;
   const isBulky = long?.isBulky ?? (draft.structured !== undefined && size > maxStructured);
   const fits = draft.content.length <= maxContent && !isBulky;
-  const isText =
-    draft.structured === undefined && draft.attachments === undefined && draft.blocks === undefined;
-  // From a text that stays as it is, loop detection can compute its keys at any later time.
-  const isKept = fits && isText && !frame.flags?.edited;
-  if (!frame.isNested && !isKept) keepResultKeys(frame, draft, fits);
+  if (!frame.isNested) keepResultKeys(frame, draft, fits);
   if (fits) return;
   // Others than the caller can read the kept text, so secrets are masked in it. In the result of a call that
   // no tool made, the `mask` stage has already masked the known ones.

@@ -97,6 +97,8 @@ const LATE_MS = 5_000;
  * and a question whose call is gone is closed, so no answer is given in vain.
  */
 export class ApprovalInbox {
+  /** For the calls whose questions this inbox keeps. */
+  readonly policy: InboxPolicy;
   readonly #parts: InboxParts;
   readonly #store: InboxParts["store"];
   readonly #rules: RuleBook;
@@ -112,7 +114,8 @@ export class ApprovalInbox {
     const { store, logger } = parts;
     this.#parts = parts;
     this.#store = store;
-    this.#rules = new RuleBook(store.approvals);
+    this.#rules = new RuleBook(store.approvals, () => this.#updatePolicy());
+    this.policy = new InboxPolicy(parts, (request, signal) => this.#ask(request, signal));
     store.follower.follow("approvals", {
       isNeeded: () => this.#waiting.size > 0,
       refresh: () => this.#takeAnswers(),
@@ -158,26 +161,29 @@ export class ApprovalInbox {
     return [...this.#consents].some((given) => given.callId === `${callId}${RESUMED}`);
   }
 
-  get policy(): ApprovalPolicy {
-    const rules = this.#rules;
-    const consents = this.#consents;
-    const { timeout, formerNameOf } = this.#parts;
-    const decide: ApprovalPolicy["decide"] = (request, tool) => {
-      const verdict = verdictByRules(rules.all, tool, request, this.#callerOf(request), formerNameOf);
-      // Earlier consent counts, unless a rule denies the call.
-      return typeof verdict === "string" ? (this.#consentTo(request) ?? verdict) : verdict;
-    };
-    return {
-      // Without rules and earlier consent there is no `decide`: then only dangerous tools need approval, and
-      // other calls do not even wait for a promise.
-      get decide() {
-        return rules.all.length === 0 && consents.size === 0 ? undefined : decide;
-      },
-      ask: (request, signal) => this.#ask(request, signal),
-      get timeout() {
-        return timeout?.();
-      },
-      place: INBOX,
+  /**
+   * Without rules and earlier consent the policy has no `decide`: then only dangerous tools need approval, and other calls
+   * do not even wait for a promise.
+   */
+  #updatePolicy(): void {
+    const isNeeded = this.#rules.all.length > 0 || this.#consents.size > 0;
+    this.policy.decide = isNeeded ? this.#decide : undefined;
+  }
+
+  readonly #decide: NonNullable<ApprovalPolicy["decide"]> = (request, tool) => {
+    const { formerNameOf } = this.#parts;
+    const verdict = verdictByRules(this.#rules.all, tool, request, this.#callerOf(request), formerNameOf);
+    // Earlier consent counts, unless a rule denies the call.
+    return typeof verdict === "string" ? (this.#consentTo(request) ?? verdict) : verdict;
+  };
+
+  /** Returns a function that withdraws the consent. */
+  #addConsent(given: EarlierConsent): () => void {
+    this.#consents.add(given);
+    this.#updatePolicy();
+    return () => {
+      this.#consents.delete(given);
+      this.#updatePolicy();
     };
   }
 
@@ -226,8 +232,7 @@ export class ApprovalInbox {
         request.toolName === toolName &&
         isDeepStrictEqual(request.input, input),
     };
-    this.#consents.add(given);
-    return () => this.#consents.delete(given);
+    return this.#addConsent(given);
   }
 
   /** Whether this grant may answer questions about the tool, whoever calls it. */
@@ -337,8 +342,8 @@ export class ApprovalInbox {
     if (resume === undefined || consent.decision === "deny") return;
     const callId = `${approval.callId}${RESUMED}`;
     const given = { callId, consent, fits: (request: ApprovalRequest) => request.callId === callId };
-    this.#consents.add(given);
-    this.#write(resume({ callId, approval }).finally(() => this.#consents.delete(given)));
+    const withdraw = this.#addConsent(given);
+    this.#write(resume({ callId, approval }).finally(withdraw));
   }
 
   /** Throws `ForbiddenAnswer` unless the approver is an admin. */
@@ -378,7 +383,10 @@ export class ApprovalInbox {
   #consentTo(request: ApprovalRequest): Consent | undefined {
     if (request.stage !== "before") return undefined;
     const given = [...this.#consents].find((candidate) => candidate.fits(request));
-    if (given !== undefined && given.callId === undefined) this.#consents.delete(given);
+    if (given !== undefined && given.callId === undefined) {
+      this.#consents.delete(given);
+      this.#updatePolicy();
+    }
     return given?.consent;
   }
 
@@ -476,3 +484,19 @@ const NO_EDITS =
   "Only an admin's token may change the arguments: the call runs with the rights of its caller. Allow it as it is, or deny it and say why.";
 const STOPPING = "the server is stopping";
 const REPEATED_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
+
+class InboxPolicy implements ApprovalPolicy {
+  decide: ApprovalPolicy["decide"] = undefined;
+  readonly ask: NonNullable<ApprovalPolicy["ask"]>;
+  readonly place = INBOX;
+  readonly #parts: InboxParts;
+
+  constructor(parts: InboxParts, ask: NonNullable<ApprovalPolicy["ask"]>) {
+    this.#parts = parts;
+    this.ask = ask;
+  }
+
+  get timeout(): number | undefined {
+    return this.#parts.timeout?.();
+  }
+}

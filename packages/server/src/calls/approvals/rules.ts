@@ -11,11 +11,23 @@ export type NewRule = AnsweredFor & Pick<ApprovalRule, "caller" | "decision">;
 /** The approval rules of the store, kept in memory. */
 export class RuleBook {
   readonly #store: ApprovalStore;
-  all: readonly ApprovalRule[] = [];
+  readonly #changed: () => void;
+  #all: readonly ApprovalRule[] = [];
   #changes = 0;
 
-  constructor(store: ApprovalStore) {
+  /** `changed` is called whenever `all` is another list. */
+  constructor(store: ApprovalStore, changed: () => void) {
     this.#store = store;
+    this.#changed = changed;
+  }
+
+  get all(): readonly ApprovalRule[] {
+    return this.#all;
+  }
+
+  #set(rules: readonly ApprovalRule[]): void {
+    this.#all = rules;
+    this.#changed();
   }
 
   /** Reads the rules that other processes made and removed. */
@@ -24,21 +36,21 @@ export class RuleBook {
     const rules = await this.#store.listRules();
     // The list may be older than a change that was made here while it was read, and must not undo that
     // change.
-    if (changes === this.#changes) this.all = rules;
+    if (changes === this.#changes) this.#set(rules);
   }
 
   async add(rule: NewRule, by: string): Promise<ApprovalRule> {
     const whole = { ...rule, id: newId(), createdBy: by, createdAt: Date.now() };
     await this.#store.addRule(whole);
     this.#changes++;
-    this.all = [...this.all, whole];
+    this.#set([...this.#all, whole]);
     return whole;
   }
 
   async remove(id: string): Promise<boolean> {
     const isRemoved = await this.#store.removeRule(id);
     this.#changes++;
-    this.all = this.all.filter((rule) => rule.id !== id);
+    this.#set(this.#all.filter((rule) => rule.id !== id));
     return isRemoved;
   }
 }

@@ -41,6 +41,7 @@ describe("every answer about conversations is as it is described", () => {
     expect((await server.ask("/api/chat")).body).toMatchObject({
       configured: true,
       limits: { maxRounds: 50 },
+      experts: [],
     });
     expect((await server.ask("/v1/models")).body.data).toHaveLength(1);
     expect((await server.ask("/api/chat/tools")).body.tools).toContainEqual({

@@ -1,6 +1,7 @@
 import {
   acceptsStream,
   expertQuery,
+  expertsOf,
   type Route,
   type RouteRequest,
   refuseHead,
@@ -51,12 +52,21 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
     route("GET /api/chat", "describeChat", "Whether there is a model to talk to, and its limits", {
       answer: [
         "`advice` says how to configure a provider, when there is none.",
-        s.object({ configured: s.boolean(), "advice?": s.text(), "limits?": s.anyObject() }),
+        s.object({
+          configured: s.boolean(),
+          "advice?": s.text(),
+          "limits?": s.anyObject(),
+          "experts?": s.texts("The names of the experts that the token may talk as."),
+        }),
       ],
-      handle() {
+      handle({ grant }) {
         const { chat } = parts;
         if (!chat?.providers.isConfigured) return { configured: false, advice: howToConfigure };
-        return { configured: true, limits: { ...chat.limits, toolBudget: chat.toolBudget } };
+        return {
+          configured: true,
+          limits: { ...chat.limits, toolBudget: chat.toolBudget },
+          experts: expertsOf(grant, parts.skills.experts).map(({ name }) => name),
+        };
       },
     }),
     route(

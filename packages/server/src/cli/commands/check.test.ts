@@ -141,7 +141,7 @@ describe("check on a project that is no workspace", { timeout: 180_000 }, () => 
     expect(named.stdout).toContain("loaded   x.js  internal: internal_x\n");
     expect(only.stdout).toContain("loaded   y.js  internal: internal_y\n");
     expect(mixed.stderr).toContain("name the folder of the tool files");
-    expect(file.stdout).toContain("loaded   z.js  internal: internal_z\n1 files");
+    expect(file.stdout).toContain("loaded   z.js  internal: internal_z\n1 file:");
     expect(existsSync(join(project.directory, "mixed/deploy.js.ran"))).toBe(false);
   });
 
@@ -153,7 +153,7 @@ describe("check on a project that is no workspace", { timeout: 180_000 }, () => 
     const { stdout } = await runCli(["check", "server/internal-tools/wiki/page/read.js"], {
       cwd: project.directory,
     });
-    expect(stdout).toContain("internal_wiki_page_read\n1 files: 1 loaded");
+    expect(stdout).toContain("internal_wiki_page_read\n1 file: 1 loaded");
   });
 
   it("does not take a project that was cloned into a tools folder for tools of the workspace around", async () => {

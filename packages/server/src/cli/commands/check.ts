@@ -5,7 +5,7 @@ import type { FileReport, LoadReport } from "../../files/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
-import { formatDuration, oneLine, printable } from "../text.ts";
+import { amount, formatDuration, oneLine, printable } from "../text.ts";
 import {
   configOf,
   describeFailure,
@@ -70,8 +70,11 @@ function print(cli: Cli, report: LoadReport, isFirstOfMany: boolean, found?: Lin
   cli.answer({ ...report, counts, ...(found && { findings: found.items }) }, () => {
     for (const file of report.files) printFile(cli, file);
     if (report.files.length === 0) cli.talk("There are no tool files here.");
-    const summary = Object.entries(counts).map(([status, count]) => `${count} ${status}`);
-    cli.print(`${report.files.length} files: ${summary.join(", ")} (${formatDuration(report.duration)})`);
+    const summary = Object.entries(counts).flatMap(([status, count]) =>
+      count > 0 ? `${count} ${status}` : [],
+    );
+    const files = [amount(report.files.length, "file"), summary.join(", ")].filter(Boolean).join(": ");
+    cli.print(`${files} (${formatDuration(report.duration)})`);
     if (found !== undefined) printFindings(cli, found);
   });
 }

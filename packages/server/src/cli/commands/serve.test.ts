@@ -109,7 +109,7 @@ describe("toolrack serve", { timeout: 180_000 }, () => {
     expect(served.output).toContain(
       "[loader] found 2 tool files\n[loader] loaded tool: endless\n[loader] loaded tool: greet\n",
     );
-    expect(served.output).toMatch(/\[loader\] 5 tools of 1 files serve, 1 files refused/);
+    expect(served.output).toMatch(/\[loader\] 5 tools of 1 file, 1 refused/);
     expect(served.output).not.toContain("[loader] refused");
     expect(served.output).toMatch(/tools\/broken\.ts:\d+: .+\n {2}.+/);
     expect(served.output).toMatch(/Serving at http:\/\/127\.0\.0\.1:\d+/);

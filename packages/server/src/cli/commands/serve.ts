@@ -1,6 +1,6 @@
 import { isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
-import { type CallFollower, LineGatherer } from "../../calls/index.ts";
+import { type CallFollower, callLines, LineGatherer, toLogLine } from "../../calls/index.ts";
 import type { LoadReport } from "../../files/index.ts";
 import { isRecord, shellQuote } from "../../helpers/index.ts";
 import type { ServeOptions, Serving } from "../../rack/index.ts";
@@ -42,7 +42,7 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   });
   isReady = true;
   const stopped = cli.untilInterrupt();
-  serving.app.book.follow(await callTeller(cli, lines));
+  serving.app.book.follow(cli.json ? callLines(lines) : callTeller(cli, lines));
   serving.app.registry.subscribe(
     (event) => {
       if (event.type === "approval" && event.decision === undefined && !cli.json)
@@ -92,8 +92,9 @@ async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promi
   }
   const files = report.files.filter((file) => file.tools.length > 0).length;
   cli.talk(`Workspace ${workspace.directory}`);
+  const starting = serving.startingServers().join(", ");
   cli.talk(
-    `${amount(tools, "tool")} on the rack; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
+    `${amount(tools, "tool")} on the rack${starting && `, and soon those of ${starting}`}; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
       `${failures.length} failed`,
   );
   talkFailures(cli, report);
@@ -160,14 +161,11 @@ function tellReload(cli: Cli, lines: LineGatherer, report: LoadReport): void {
 }
 
 /** Prints each finished call on one line. */
-async function callTeller(cli: Cli, lines: LineGatherer): Promise<CallFollower> {
-  const { logText, toLogLine } = await import("../../calls/index.ts");
+function callTeller(cli: Cli, lines: LineGatherer): CallFollower {
   const style: Cli["style"] = (how, text) => cli.styleTalk(how, text);
   return {
     ended(call, record, _result, _trace, error) {
-      // The same text as in the log, with a type in front.
-      if (cli.json) lines.add(`{"type":"call",${logText(record, error, call?.via).slice(1)}\n`);
-      else lines.add(`${formatLogLine(cli, toLogLine(record, error, call?.via), false, style)}\n`);
+      lines.add(`${formatLogLine(cli, toLogLine(record, error, call?.via), false, style)}\n`);
     },
   };
 }

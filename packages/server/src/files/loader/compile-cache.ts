@@ -21,7 +21,7 @@ const KEPT = 0.75;
 export class CompileCache {
   readonly #file: string;
   readonly #largest: number;
-  #known: Promise<Map<string, string>> | undefined;
+  #known: Promise<Map<string, Buffer>> | undefined;
   /** The keys that this process has used. */
   readonly #used = new Set<string>();
   #fresh: string[] = [];
@@ -34,9 +34,9 @@ export class CompileCache {
 
   async get(key: string): Promise<CompiledFile | undefined> {
     this.#known ??= readLines(this.#file).catch(() => new Map());
-    const text = (await this.#known).get(key);
-    if (text !== undefined) this.#used.add(key);
-    return text === undefined ? undefined : parse(text);
+    const line = (await this.#known).get(key);
+    if (line !== undefined) this.#used.add(key);
+    return line === undefined ? undefined : parse(line, key);
   }
 
   add(key: string, compiled: CompiledFile): void {
@@ -69,42 +69,52 @@ export class CompileCache {
   /** Keeps what this process has used, then the newest lines, as many as there is room for. */
   async #trim(): Promise<void> {
     // A file that cannot be read is dropped.
-    const lines = await readLines(this.#file).catch(() => new Map<string, string>());
+    const lines = await readLines(this.#file).catch(() => new Map<string, Buffer>());
     const newest = [...lines].reverse();
     const wanted = [
       ...newest.filter(([key]) => this.#used.has(key)),
       ...newest.filter(([key]) => !this.#used.has(key)),
     ];
-    const kept: string[] = [];
+    const kept: Buffer[] = [];
     let left = this.#largest * KEPT;
-    for (const [key, text] of wanted) {
-      const line = `${key}\t${text}\n`;
-      left -= Buffer.byteLength(line);
+    for (const [, line] of wanted) {
+      left -= line.length;
       if (left < 0) break;
       kept.push(line);
     }
     const temporary = `${this.#file}.${process.pid}`;
-    await writeFile(temporary, kept.reverse().join(""), { mode: 0o600 });
+    await writeFile(temporary, joined(kept.reverse()), { mode: 0o600 });
     await rename(temporary, this.#file);
   }
 }
 
-/** The lines by their keys, the oldest first. */
-async function readLines(file: string): Promise<Map<string, string>> {
-  const lines = new Map<string, string>();
-  for (const line of (await readFile(file, "utf8")).split("\n")) {
-    const tab = line.indexOf("\t");
-    if (tab <= 0) continue;
-    const key = line.slice(0, tab);
+/** The lines by their keys, the oldest first. They stay bytes: to read 64 MB of text would hold up everything else. */
+async function readLines(file: string): Promise<Map<string, Buffer>> {
+  const lines = new Map<string, Buffer>();
+  const bytes = await readFile(file);
+  for (let start = 0, end = 0; start < bytes.length; start = end) {
+    const next = bytes.indexOf("\n", start);
+    end = next === -1 ? bytes.length : next + 1;
+    const tab = bytes.indexOf("\t", start);
+    // A process may have ended while it wrote the last line.
+    if (tab <= start || tab >= end || next === -1) continue;
+    const key = bytes.toString("latin1", start, tab);
     lines.delete(key);
-    lines.set(key, line.slice(tab + 1));
+    lines.set(key, bytes.subarray(start, end));
   }
   return lines;
 }
 
-function parse(text: string): CompiledFile | undefined {
+/** Some lines at a time: one by one they take longer, and all at once hold up everything else. */
+function* joined(lines: readonly Buffer[]): Generator<Buffer> {
+  for (let at = 0; at < lines.length; at += LINES_AT_ONCE)
+    yield Buffer.concat(lines.slice(at, at + LINES_AT_ONCE));
+}
+const LINES_AT_ONCE = 200;
+
+function parse(line: Buffer, key: string): CompiledFile | undefined {
   try {
-    const { code, map } = JSON.parse(text);
+    const { code, map } = JSON.parse(line.toString("utf8", key.length + 1));
     return typeof code === "string" && typeof map === "string" ? { code, map } : undefined;
   } catch {
     return undefined;

@@ -130,11 +130,13 @@ function toLoadError(thrown: unknown, path: string): LoadError {
       { path },
     );
   }
-  const remedy = /top-level await/i.test(first.text)
+  const isAwait = /top-level await/i.test(first.text);
+  const remedy = isAwait
     ? "Move the await into the tool's function, or into a promise that the function awaits."
     : "Correct the syntax at this line.";
   return new LoadError(first.text, remedy, {
     path,
+    ...(isAwait ? {} : { code: "syntax" as const }),
     ...(first.location ? placeOf(first.location) : {}),
   });
 }

@@ -307,7 +307,7 @@ export class ModuleGraph {
         throw new LoadError(
           `It imports "${specifier}", which is not installed.`,
           `Install it in the workspace: npm install ${packageOf(specifier)}`,
-          { path: importer, cause: thrown, retry: true },
+          { path: importer, cause: thrown, retry: true, code: "not_installed" },
         );
       }
       throw thrown;
@@ -325,7 +325,7 @@ export class ModuleGraph {
       );
     }
     const line = stacks.lineOf(thrown, path);
-    const where = { path, ...(line === undefined ? {} : { line }), cause: thrown };
+    const where = { path, ...(line === undefined ? {} : { line }), cause: thrown, code: "threw" as const };
     const remedy = "Correct what runs at the top level of the file.";
     return new LoadError(`It threw while loading: ${reasonOf(thrown)}`, remedy, where);
   }

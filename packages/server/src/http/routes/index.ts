@@ -4,7 +4,7 @@ import type { HttpExtension, Route } from "../wire/index.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
 import { healthRoutes } from "./health.ts";
-import { lintRoute } from "./lint.ts";
+import { Linters, lintRoute } from "./lint.ts";
 import { loopRoutes } from "./loops.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
 import { offeringRoutes } from "./offerings.ts";
@@ -24,6 +24,7 @@ import { secretRoutes, settingRoutes } from "./values.ts";
 /** All routes. The API, its validation and its description are made from this table. */
 export function apiRoutes(services: HttpServices, extensions: readonly HttpExtension[]): Route[] {
   const schemas = Object.assign({}, ...extensions.map((extension) => extension.schemas));
+  const linters = new Linters(services);
   const routes: Route[] = [
     ...healthRoutes(services),
     // The OpenAPI document includes its own route, so it is made from the complete table.
@@ -31,9 +32,9 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...tokenRoutes(services),
     ...secretRoutes(services),
     ...settingRoutes(services),
-    ...toolRoutes(services),
+    ...toolRoutes(services, linters),
     ...searchRoutes(services),
-    lintRoute(services),
+    lintRoute(linters),
     ...callRoutes(services),
     ...loopRoutes(services),
     ...testRoutes(services),

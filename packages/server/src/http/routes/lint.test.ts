@@ -58,3 +58,19 @@ it("tells a limited token nothing of tools that it may not use", async () => {
   const { body } = await server.ask("/api/lint", { token });
   expect(body).toEqual({ items: [], total: 0, tools: 1 });
 });
+
+it("tells all about one tool in one answer, and values only to admins", async () => {
+  await server.ask("/api/settings/REGION", { method: "PUT", body: { value: "eu" } });
+  await server.ask("/api/secrets/get_weather%2FKEY", { method: "PUT", body: { value: "long enough" } });
+  await server.ask("/api/settings/other%2FREGION", { method: "PUT", body: { value: "us" } });
+  const { body } = await server.ask("/api/tools/get_weather?about=true");
+  expect(body.about).toEqual({
+    findings: [expect.objectContaining({ code: "near_twin" })],
+    values: [expect.objectContaining({ name: "REGION", value: "eu" }), { name: "get_weather/KEY" }],
+  });
+  const token = await server.issue({ tools: ["get_weather"] });
+  expect((await server.ask("/api/tools/get_weather?about=true", { token })).body.about).toEqual({
+    findings: [],
+  });
+  expect((await server.ask("/api/tools/get_weather")).body.about).toBeUndefined();
+});

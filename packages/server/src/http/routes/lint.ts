@@ -2,12 +2,11 @@ import type { RegistrySnapshot, ToolInfo } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
 import { isHelperTool } from "../../calls/index.ts";
 import { toolMatcher } from "../../config/index.ts";
-import type { Linter } from "../../lint/index.ts";
+import type { Finding, Linter } from "../../lint/index.ts";
 import type { HttpServices } from "../services.ts";
 import { type Route, routesFor, s } from "../wire/index.ts";
 
-export function lintRoute(services: HttpServices): Route {
-  const linters = new Linters(services);
+export function lintRoute(linters: Linters): Route {
   return routesFor("tools", "token")(
     "GET /api/lint",
     "lintTools",
@@ -31,11 +30,8 @@ export function lintRoute(services: HttpServices): Route {
         }),
       ],
       async handle({ query: { tools: pattern = "*", limit = 1_000 }, grant }) {
-        const { all, linter } = await linters.of(grant);
-        const chosen = all.filter(toolMatcher([pattern]));
-        const { readSwitches } = await import("../../lint/index.ts");
-        const found = await linter.lint(await readSwitches(services.workspace.directory, chosen), chosen);
-        return { items: found.slice(0, limit), total: found.length, tools: chosen.length };
+        const { tools, found } = await linters.lint(grant, pattern);
+        return { items: found.slice(0, limit), total: found.length, tools };
       },
     },
   );
@@ -44,15 +40,24 @@ export function lintRoute(services: HttpServices): Route {
 type MadeLinter = Promise<{ readonly all: readonly ToolInfo[]; readonly linter: Linter }>;
 
 /** Keeps a linter for each grant and version of the rack. It knows only the tools that the grant may use. */
-class Linters {
-  readonly #services: Pick<HttpServices, "registry" | "config">;
+export class Linters {
+  readonly #services: Pick<HttpServices, "registry" | "config" | "workspace">;
   readonly #known = new WeakMap<Grant, { readonly snapshot: RegistrySnapshot; readonly made: MadeLinter }>();
 
-  constructor(services: Pick<HttpServices, "registry" | "config">) {
+  constructor(services: Pick<HttpServices, "registry" | "config" | "workspace">) {
     this.#services = services;
   }
 
-  of(grant: Grant): MadeLinter {
+  /** What is found in the tools that fit the pattern and that the grant may use, and how many tools these are. */
+  async lint(grant: Grant, pattern: string): Promise<{ readonly tools: number; readonly found: Finding[] }> {
+    const { all, linter } = await this.#of(grant);
+    const chosen = all.filter(toolMatcher([pattern]));
+    const { readSwitches } = await import("../../lint/index.ts");
+    const switches = await readSwitches(this.#services.workspace.directory, chosen);
+    return { tools: chosen.length, found: await linter.lint(switches, chosen) };
+  }
+
+  #of(grant: Grant): MadeLinter {
     const snapshot = this.#services.registry.snapshot();
     const known = this.#known.get(grant);
     if (known?.snapshot === snapshot) return known.made;

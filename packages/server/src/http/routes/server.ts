@@ -93,12 +93,17 @@ export function statsRoute({ store }: HttpServices): Route {
           description: "Milliseconds since the epoch. Default a day ago.",
         }),
         tool: s.text("The tool's name; `*` stands for anything."),
+        tools: s.integer({
+          minimum: 0,
+          maximum: 500,
+          description: "How many tools are listed. Default 500.",
+        }),
       },
       answer: ["The numbers.", s.ref("Statistics")],
-      async handle({ query: { since, tool }, incoming, outgoing }) {
+      async handle({ query: { since, tool, tools }, incoming, outgoing }) {
         const until = Date.now();
         const asked = { since: since ?? until - DAY, until };
-        const read = (signal: AbortSignal) => store.calls.statistics({ ...asked, tool, signal });
+        const read = (signal: AbortSignal) => store.calls.statistics({ ...asked, tool, tools, signal });
         const calls = await whileAwaited(incoming, outgoing, read);
         return { ...asked, ...calls, usage: await store.usage.statistics(asked) };
       },
@@ -127,9 +132,13 @@ function renderMetrics(
 }
 
 /** The files that sandboxed tools and skills have kept. */
+export function dataFolders({ directory }: HttpServices["workspace"]): DataFolders {
+  return new DataFolders(join(directory, ".toolrack", "data"));
+}
+
 export function dataRoutes({ workspace }: HttpServices): Route[] {
   const route = routesFor("data", "admin");
-  const folders = new DataFolders(join(workspace.directory, ".toolrack", "data"));
+  const folders = dataFolders(workspace);
   return [
     route("GET /api/data", "listData", "How much each sandboxed tool and skill has kept in its data folder", {
       answer: ["Those with files, by name.", s.items(s.ref("DataFolder"))],

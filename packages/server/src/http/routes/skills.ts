@@ -1,7 +1,7 @@
 import { type Expert, expertNamePattern } from "../../skills/index.ts";
 import type { SkillChanges, SkillFile } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
-import { findExpert, type Route, routesFor, s, toolPattern } from "../wire/index.ts";
+import { expertsOf, findExpert, type Route, routesFor, s, toolPattern } from "../wire/index.ts";
 import { seenVersion, showingConflict, skillDetail, skillParams, skillSummary } from "./skill-answers.ts";
 
 const long = (description: string) => s.text({ maxLength: 1_000_000, description });
@@ -114,12 +114,7 @@ export function expertRoutes({ skills: { experts } }: HttpServices): Route[] {
     route("GET /api/experts", "listExperts", "The experts that the token may use", {
       access: "token",
       answer: ["In order of their making.", s.items(s.ref("Expert"))],
-      handle({ grant }) {
-        const own = experts
-          .list()
-          .filter(({ id, name }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
-        return { items: own.map(viewOf) };
-      },
+      handle: ({ grant }) => ({ items: expertsOf(grant, experts).map(viewOf) }),
     }),
     route("POST /api/experts", "addExpert", "Makes an expert", {
       body: s.closed(expertFields),

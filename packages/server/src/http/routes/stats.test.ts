@@ -23,6 +23,7 @@ it("counts the calls of the last day, in all, over time and by tool", async () =
     ["add", 2],
     ["fail", 1],
   ]);
+  expect((await server.ask("/api/stats?tools=1")).body.tools).toEqual(body.tools.slice(0, 1));
   const slices: Totals[] = body.buckets;
   expect(slices.reduce((sum, { calls }) => sum + calls, 0)).toBe(3);
   for (const { at } of slices) expect(at % 900_000).toBe(0);

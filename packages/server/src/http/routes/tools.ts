@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type ToolInfo, toDefinition } from "@toolrack/core";
 import { declarationSteps, definitionTokens, safeJson } from "@toolrack/core/internal";
+import { type Grant, toolSecretName } from "../../access/index.ts";
 import { declaredTool, parseToolReference, unknownTool } from "../../calls/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
@@ -16,6 +17,8 @@ import {
   routesFor,
   s,
 } from "../wire/index.ts";
+import type { Linters } from "./lint.ts";
+import { dataFolders } from "./server.ts";
 
 const name = s.text({
   minLength: 1,
@@ -72,7 +75,7 @@ export const callAnswer = {
     "With `Accept: text/event-stream`: `state` and `progress` events, then `result` with the answer, or `error` with the envelope when the call was refused after the stream had opened.",
 } as const;
 
-export function toolRoutes(services: HttpServices): Route[] {
+export function toolRoutes(services: HttpServices, linters: Linters): Route[] {
   const { registry, service, switches, skills } = services;
   const route = routesFor("tools", "token");
   const lists = new ToolLists(registry);
@@ -116,14 +119,22 @@ export function toolRoutes(services: HttpServices): Route[] {
     }),
     route("GET /api/tools/{name}", "getTool", "One tool with its schemas", {
       params: { name },
+      query: {
+        about: s.boolean({
+          default: false,
+          description:
+            "Whether the answer also has what lint finds and, for admins, the values that are set for the tool and the size of its data folder.",
+        }),
+      },
       answer: ["The tool.", s.ref("Tool")],
       errors: ["tool_not_found"],
-      async handle({ params, grant }) {
+      async handle({ params, query: { about = false }, grant }) {
         const info = registry.get(nameIn(params.name));
         if (info === undefined || !grant.mayUse(info)) {
           throw unknownTool(registry, params.name, grant.mayUse);
         }
-        return detailOf(info, services);
+        const detail = await detailOf(info, services);
+        return about ? { ...detail, about: await aboutTool(info.name, grant, services, linters) } : detail;
       },
     }),
     route("PATCH /api/tools/{name}", "switchTool", "Switches a tool on or off", {
@@ -302,4 +313,26 @@ async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<
     // Some schema libraries cannot produce JSON Schema. Such a tool can still be called.
     return { ...summary, metadata };
   }
+}
+
+/** What people want to know of a tool beside its definition. Values and data are for admins only. */
+async function aboutTool(
+  tool: string,
+  grant: Grant,
+  { values, workspace }: HttpServices,
+  linters: Linters,
+): Promise<object> {
+  const { found: findings } = await linters.lint(grant, tool);
+  if (!grant.admin) return { findings };
+  const [settings, secrets, data] = await Promise.all([
+    values.settings(),
+    values.secrets.list(),
+    dataFolders(workspace).list(),
+  ]);
+  const set = [...settings, ...secrets.map(({ name }) => ({ name }))];
+  return {
+    findings,
+    values: set.filter(({ name }) => !name.includes("/") || name.startsWith(toolSecretName(tool, ""))),
+    data: data.find(({ name }) => name === tool),
+  };
 }

@@ -246,6 +246,17 @@ export const callSchemas = {
     "outputSchema?": s.anyObject(),
     metadata: s.anyObject(),
     "isolation?": isolation,
+    "about?": s.object(
+      {
+        findings: s.list(s.ref("Finding")),
+        "values?": s.list(s.object({ name: s.text(), "value?": s.text("Of settings alone.") }), {
+          description:
+            "For admins: the settings and secrets of this tool, as `TOOL/NAME`, and those of all tools.",
+        }),
+        "data?": s.ref("DataFolder"),
+      },
+      "With `about`.",
+    ),
   }),
   ToolPage: s.object({
     items: s.list(s.ref("ToolSummary")),

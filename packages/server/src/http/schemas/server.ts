@@ -48,6 +48,10 @@ const fileReport = s.object({
     "line?": s.count(),
     reason: s.text(),
     remedy: s.text(),
+    "code?": s.choice(
+      ["syntax", "not_installed", "threw", "no_tool"],
+      "The kind of mistake, if it is a common one.",
+    ),
     "frame?": s.text("The lines around the trouble, which is marked."),
   }),
 });
@@ -237,7 +241,7 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     ),
     tools: s.list(
       s.object({ toolName: s.text(), ...totals }),
-      "The tools with the most calls first, at most 500.",
+      "The tools with the most calls first. Of more than three hours, a tool that was not among the first 500 on any day of UTC is missing. Only the first 50 have `p50` and `p95`.",
     ),
     usage: s.object(
       {

@@ -55,6 +55,11 @@ export function reachOf(grant: Grant, experts: Experts, name: string | undefined
   return { grant: { ...grant, mayUse: () => true }, allow: expert.allows, expert };
 }
 
+/** The experts that the token may use. */
+export function expertsOf(grant: Grant, experts: Experts): Expert[] {
+  return experts.list().filter(({ id, name }) => grant.mayUseExpert(name) || grant.mayUseExpert(id));
+}
+
 export function findExpert(grant: Grant, experts: Experts, name: string): Expert {
   const expert = experts.find(name);
   if (expert !== undefined && (grant.mayUseExpert(expert.name) || grant.mayUseExpert(expert.id)))

@@ -17,6 +17,7 @@ export {
 } from "./bodies.ts";
 export {
   expertQuery,
+  expertsOf,
   findExpert,
   misplaced,
   type Reach,

@@ -132,7 +132,8 @@ export class ConnectedClients {
     if (latest?.name === name && latest.version === version && method !== "initialize") {
       const { seen } = latest;
       if (seen.era === era && seen.transport === transport && seen.caller === caller) {
-        this.#note(seen, method);
+        seen.lastSeenAt = Date.now();
+        if (method === "tools/list") this.#noteList(seen);
         return;
       }
     }
@@ -146,19 +147,19 @@ export class ConnectedClients {
       lastSeenAt: 0,
       listedVersion: undefined,
     };
+    seen.lastSeenAt = Date.now();
     this.#clients.delete(key);
     this.#clients.set(key, seen);
     this.#latest = { name, version, seen };
-    this.#note(seen, method);
+    if (method === "tools/list") this.#noteList(seen);
     if (known !== undefined && method !== "initialize") return;
     const [oldest] = this.#clients.keys();
     if (this.#clients.size > MOST_CLIENTS && oldest !== undefined) this.#clients.delete(oldest);
     for (const listener of this.#listeners) listener(this.#describe(seen));
   }
 
-  #note(seen: SeenClient, method: string): void {
-    seen.lastSeenAt = Date.now();
-    if (method === "tools/list") seen.listedVersion = this.#registry.snapshot().version;
+  #noteList(seen: SeenClient): void {
+    seen.listedVersion = this.#registry.snapshot().version;
   }
 
   /**

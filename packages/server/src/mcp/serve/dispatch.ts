@@ -29,7 +29,7 @@ import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { offeringMethods } from "./offerings.ts";
-import { type ClientRequest, type Peer, type RequestTable, sessionKey } from "./session.ts";
+import { type ClientRequest, type RequestTable, sessionKey } from "./session.ts";
 import { listen, subscriptionMethods } from "./subscriptions.ts";
 import { asksAtFirst, knowsTasks, missingTasks, newTaskId, taskMethods, taskSupportOf } from "./tasks.ts";
 import { listTools } from "./tool-lists.ts";
@@ -154,13 +154,14 @@ function startCall(
   callId?: string,
 ): void {
   const { wants, subject, input } = dialog;
+  const { client } = peer;
   const session = meta[sessionKey];
   const call: { -readonly [Key in keyof CallRequest]: CallRequest[Key] } = {
     name: subject,
     input,
     grant: caller.grant,
     client: dialog,
-    via: viaOf(peer.client),
+    via: client === undefined ? "MCP client" : `${client.name} ${client.version ?? ""}`.trim(),
   };
   // A client that can be asked questions may repeat its request with the answers, and may ask for progress
   // only then.
@@ -181,11 +182,8 @@ function startCall(
   if (caller.allow !== undefined) call.allow = caller.allow;
   if (caller.expert !== undefined) call.expert = caller.expert.name;
   if (typeof session === "string") call.sessionID = session;
-  if (callId === undefined) {
-    call.begun = (cancel) => {
-      dialog.onCancel = cancel;
-    };
-  } else {
+  if (callId === undefined) call.canceller = dialog;
+  else {
     // With a given id the call starts later, after a lookup of that id. The client may cancel the call before
     // it starts.
     const controller = new AbortController();
@@ -197,11 +195,6 @@ function startCall(
   // nothing need not be found, unless another dialog would be found in its place.
   const needsContext = isWatched || wants.messages || currentDialog.getStore() !== undefined;
   dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
-}
-
-/** `NAME VERSION`, as the client says. */
-function viaOf(client: Peer["client"]): string {
-  return client === undefined ? "MCP client" : `${client.name} ${client.version ?? ""}`.trim();
 }
 
 /** The trace headers of a request. In `_meta` they have the same names as in HTTP. */

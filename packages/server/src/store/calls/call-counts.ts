@@ -7,14 +7,15 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/**
- * The slices of time in which calls are counted, in milliseconds. All are counted by tool, but the quarters of an hour
- * only in all: a chart of a day needs nothing else, and every slice costs a row. Days are also counted in all.
- */
+/** The slices of time in which calls are counted, in milliseconds. Every slice costs a row. */
 export const spans = { minute: MINUTE, quarter: 15 * MINUTE, hour: HOUR, day: DAY } as const;
 export type Span = keyof typeof spans;
 
 export const spanLengths = Object.entries(spans) as [Span, number][]; // The keys of `spans`.
+
+/** The spans that are counted by tool, and those that are counted for all tools together, the longest first. */
+export const toolSpans: readonly Span[] = ["day", "hour", "minute"];
+export const allSpans: readonly Span[] = ["day", "quarter", "minute"];
 
 /** Stands for the tool in the counts of all tools together. */
 export const ALL_TOOLS = "";
@@ -27,7 +28,6 @@ export const keptFor: Readonly<Record<Span, number>> = {
   day: Number.POSITIVE_INFINITY,
 };
 
-type CountRow = Tables["call_counts"];
 /** The columns by which a call is counted. */
 export const countedColumns = [
   "tool_name",
@@ -74,7 +74,7 @@ interface Counted extends Sums {
   readonly bucket: number;
 }
 
-/** Adds up what calls change in the table `call_counts`. */
+/** Adds up what calls change in the tables `call_counts` and `tool_days`. */
 export class CallCounts {
   readonly #part: number;
   /** By minute, tool and bucket; longer spans are added up when the statements are made. */
@@ -107,52 +107,27 @@ export class CallCounts {
     return this;
   }
 
-  /** Statements that bring the changes into the table. They must run in the transaction that changes the calls. */
+  /** Statements that bring the changes into the tables. They must run in the transaction that changes the calls. */
   statements(engine: Engine): CompiledQuery[] {
-    const rows = this.#rows();
-    const statements: CompiledQuery[] = [];
-    for (let at = 0; at < rows.length; ) {
-      const size = sizes.find((one) => one <= rows.length - at)!;
-      const values = rows.slice(at, at + size).flatMap((row) => countColumns.map((column) => row[column]));
-      statements.push(CompiledQuery.raw(upsertText(engine, size), values));
-      at += size;
-    }
-    return statements;
-  }
-
-  /** In one order everywhere, so that two writers of one part cannot wait for each other. */
-  #rows(): CountRow[] {
-    const rows = new Map<string, CountRow>();
-    const change = (
-      span: CountRow["span"],
-      starts_at: number,
-      tool_name: string,
-      bucket: number,
-      sums: Sums,
-    ) => {
-      const key = `${span} ${starts_at} ${bucket} ${tool_name}`;
-      const row = rows.get(key);
-      if (row !== undefined) addTo(row, sums);
-      else {
-        const { calls, errors, cancelled, total } = sums;
-        const place = { span, starts_at, tool_name, bucket, part: this.#part };
-        rows.set(key, { ...place, calls, errors, cancelled, total });
-      }
-    };
     const now = Date.now();
+    const counts = new Changes("call_counts", this.#part);
+    const days = new Changes("tool_days", this.#part);
     for (const counted of this.#counted.values()) {
       const { minute, tool, bucket } = counted;
       for (const [span, length] of spanLengths) {
         if (now - minute > keptFor[span] + MINUTE) continue;
-        const start = minute - (minute % length);
-        if (span === "quarter" || span === "day") change(span, start, ALL_TOOLS, bucket, counted);
+        const starts_at = minute - (minute % length);
+        if (allSpans.includes(span)) counts.add({ span, starts_at, tool_name: ALL_TOOLS, bucket }, counted);
         // A call without a name of a tool is only counted in all.
-        if (span !== "quarter" && tool !== ALL_TOOLS) change(span, start, tool, bucket, counted);
+        if (tool === ALL_TOOLS) continue;
+        if (toolSpans.includes(span)) counts.add({ span, starts_at, tool_name: tool, bucket }, counted);
+        if (span === "day") days.add({ span, starts_at, tool_name: tool }, counted);
       }
     }
-    if (this.#kept.calls !== 0) change("kept", 0, ALL_TOOLS, 0, this.#kept);
-    if (this.#withBlob.calls !== 0) change("kept", 0, ALL_TOOLS, WITH_BLOB, this.#withBlob);
-    return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+    const kept = { span: "kept", starts_at: 0, tool_name: ALL_TOOLS };
+    if (this.#kept.calls !== 0) counts.add({ ...kept, bucket: 0 }, this.#kept);
+    if (this.#withBlob.calls !== 0) counts.add({ ...kept, bucket: WITH_BLOB }, this.#withBlob);
+    return [...counts.statements(engine), ...days.statements(engine)];
   }
 
   #addAll(calls: readonly CountedCall[], sign: 1 | -1): this {
@@ -210,30 +185,81 @@ export function partOf(engine: Engine, instance: string): number {
   return createHash("sha256").update(instance).digest().readUInt8(0) % PARTS;
 }
 
-const counters = ["calls", "errors", "cancelled", "total"] as const;
-const countColumns = ["span", "starts_at", "tool_name", "bucket", "part", ...counters] as const;
-/** How many rows a statement has: few different texts, because each is compiled once and kept. */
-const sizes = [64, 16, 4, 1];
+/** The columns by which a row is found, and those to which is added. */
+const columnsOf = {
+  call_counts: {
+    key: ["span", "starts_at", "tool_name", "bucket", "part"],
+    sums: ["calls", "errors", "cancelled", "total"],
+  },
+  tool_days: {
+    key: ["starts_at", "tool_name", "part"],
+    sums: ["calls", "errors", "cancelled"],
+  },
+} as const satisfies { [Name in keyof Tables]?: Record<"key" | "sums", (keyof Tables[Name])[]> };
+
+interface Place {
+  readonly span: string;
+  readonly starts_at: number;
+  readonly tool_name: string;
+  readonly bucket?: number;
+}
+
+/** What is to be added to the rows of a table. */
+class Changes {
+  readonly #table: keyof typeof columnsOf;
+  readonly #part: number;
+  readonly #rows = new Map<string, Place & Sums & { readonly part: number }>();
+
+  constructor(table: keyof typeof columnsOf, part: number) {
+    this.#table = table;
+    this.#part = part;
+  }
+
+  add(place: Place, sums: Sums): void {
+    const key = `${place.span} ${place.starts_at} ${place.bucket ?? ""} ${place.tool_name}`;
+    const row = this.#rows.get(key);
+    const { calls, errors, cancelled, total } = sums;
+    if (row !== undefined) addTo(row, sums);
+    else this.#rows.set(key, { ...place, part: this.#part, calls, errors, cancelled, total });
+  }
+
+  statements(engine: Engine): CompiledQuery[] {
+    // In one order everywhere, so that two writers of one part cannot wait for each other.
+    const rows = [...this.#rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+    const { key, sums } = columnsOf[this.#table];
+    const statements: CompiledQuery[] = [];
+    for (let at = 0; at < rows.length; ) {
+      const size = sizes.find((one) => one <= rows.length - at)!;
+      const values = rows.slice(at, at + size).flatMap((row) => [...key, ...sums].map((name) => row[name]));
+      statements.push(CompiledQuery.raw(upsertText(engine, this.#table, size), values));
+      at += size;
+    }
+    return statements;
+  }
+}
+
+/** How many rows a statement has: few different texts, because each is compiled once and kept. One call has seven rows. */
+const sizes = [64, 16, 7, 4, 1];
 const texts = new Map<string, string>();
 
-function upsertText(engine: Engine, size: number): string {
-  const known = texts.get(`${engine} ${size}`);
+function upsertText(engine: Engine, table: keyof typeof columnsOf, size: number): string {
+  const known = texts.get(`${engine} ${table} ${size}`);
   if (known !== undefined) return known;
+  const { key, sums } = columnsOf[table];
+  const columns = [...key, ...sums];
   let parameter = 0;
   const place = () => (engine === "postgres" ? `$${++parameter}` : "?");
-  const row = () => `(${countColumns.map(place).join(", ")})`;
+  const row = () => `(${columns.map(place).join(", ")})`;
   const isMysql = engine === "mysql";
-  const sums = counters.map((name) =>
-    isMysql ? `${name} = ${name} + values(${name})` : `${name} = call_counts.${name} + excluded.${name}`,
+  const added = sums.map((name) =>
+    isMysql ? `${name} = ${name} + values(${name})` : `${name} = ${table}.${name} + excluded.${name}`,
   );
   const text = [
-    `insert into call_counts (${countColumns.join(", ")})`,
+    `insert into ${table} (${columns.join(", ")})`,
     `values ${Array.from({ length: size }, row).join(", ")}`,
-    isMysql
-      ? "on duplicate key update"
-      : `on conflict (${countColumns.slice(0, 5).join(", ")}) do update set`,
-    sums.join(", "),
+    isMysql ? "on duplicate key update" : `on conflict (${key.join(", ")}) do update set`,
+    added.join(", "),
   ].join(" ");
-  texts.set(`${engine} ${size}`, text);
+  texts.set(`${engine} ${table} ${size}`, text);
   return text;
 }

@@ -1,4 +1,4 @@
-import { type Expression, type ExpressionBuilder, type SqlBool, sql } from "kysely";
+import { type Expression, type ExpressionBuilder, type RawBuilder, type SqlBool, sql } from "kysely";
 import { toKey, toStorableText } from "../keys.ts";
 import { contains, matchesGlob } from "../row-mapping.ts";
 import { type Engine, type Tables, wasCancelled, wasInLoop } from "../schema.ts";
@@ -55,14 +55,14 @@ interface CallFilter {
 
 /**
  * Splits the conditions of a query. Of those that have an index, the most selective kind is chosen here and not by the
- * database: SQLite knows nothing about how many rows have which value. `hasRoot`: the calls of the chain name their root,
- * and the root itself, which does not, is looked up apart from them.
+ * database: SQLite knows nothing about how many rows have which value. `chain`: the first call of the chain, which all
+ * others of it name; it does not name itself, and is looked up apart from them. Without it a chain is walked.
  */
 export function filterCalls(
   expression: ExpressionBuilder<Tables, "calls">,
   engine: Engine,
   query: CallQuery,
-  hasRoot: boolean,
+  chain: string | undefined,
 ): CallFilter {
   const rest: Expression<SqlBool>[] = [];
   const times: Expression<SqlBool>[] = [];
@@ -77,8 +77,10 @@ export function filterCalls(
     else rest.push(equals(column, value), ...(engine === "sqlite" ? [] : alone));
   };
   const { tool, session, status, caller } = query;
-  if (query.root !== undefined && !hasRoot) indexed = [isInChain(toKey(query.root), engine)];
-  choose(hasRoot ? query.root && toKey(query.root) : undefined, "root_call_id", isNested);
+  const root = query.root === undefined ? undefined : toKey(query.root);
+  if (root !== undefined && chain === undefined) indexed = [isInChain(root, engine)];
+  if (root !== undefined && chain !== undefined && chain !== root) rest.push(isBelow(root));
+  choose(chain, "root_call_id", isNested);
   choose(query.parent && toKey(query.parent), "parent_call_id", sql`parent_call_id is not null`);
   choose(session === undefined ? undefined : toKey(session), "session_id", ...(session ? [hasSession] : []));
   const isExact = tool !== undefined && !isGlob(tool);
@@ -118,24 +120,40 @@ export function filterCalls(
   return { indexed, times, rest };
 }
 
-function isGlob(pattern: string): boolean {
+export function isGlob(pattern: string): boolean {
   return /[*?]/.test(pattern);
 }
 
+/** Whether a call is the given one or was made by it, directly or not: climbs from each call until it meets that one. */
+function isBelow(callId: string): Expression<SqlBool> {
+  return sql`${callId} in (
+    with recursive above AS (
+      select calls.call_id as id
+      union
+      select made.parent_call_id from above join calls made on made.call_id = above.id where above.id <> ${callId}
+    ) select id from above where id is not null
+  )`;
+}
+
+/** Whether a call is the given one or one of its descendants: walks down from it. */
+function isInChain(callId: string, engine: Engine): Expression<SqlBool> {
+  const chain = chainFrom(callId, engine);
+  // As an array, the chain is found first, and its expected cost does not hide that of the rest of the query.
+  return engine === "postgres" ? sql`call_id = any(array(${chain}))` : sql`call_id in (${chain})`;
+}
+
 /**
- * Whether a call is the root or one of its descendants. The root's own row may not be written yet. `union` drops
+ * Selects the ids of a call and of its descendants. The row of the call itself may not be written yet. `union` drops
  * repeated rows, so damaged records cannot cause an endless loop.
  */
-function isInChain(root: string, engine: Engine): Expression<SqlBool> {
-  const chain = sql`with recursive chain AS (
-      select call_id from calls where call_id = ${root}
+export function chainFrom(callId: string, engine: Engine): RawBuilder<{ call_id: string }> {
+  return sql`with recursive chain AS (
+      select call_id from calls where call_id = ${callId}
       union
-      select call_id from calls where parent_call_id = ${root}
+      select call_id from calls where parent_call_id = ${callId}
       union
       select made.call_id from chain ${sql.raw(madeBy[engine])}
     ) select call_id from chain`;
-  // As an array, the chain is found first, and its expected cost does not hide that of the rest of the query.
-  return engine === "postgres" ? sql`call_id = any(array(${chain}))` : sql`call_id in (${chain})`;
 }
 
 /**

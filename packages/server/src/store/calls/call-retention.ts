@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { BlobDirectory } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
-import { CallCounts, countedColumns, keptFor, spanLengths, WITH_BLOB } from "./call-counts.ts";
+import { CallCounts, countedColumns, keptFor, spanLengths, spans, WITH_BLOB } from "./call-counts.ts";
 
 /** What is kept of calls. Everything here is done in small steps, so that calls can be written in between. */
 interface Retention {
@@ -105,25 +105,42 @@ async function bytesOf({ db, engine }: OpenedDatabase): Promise<number> {
   return Math.max(all, file + Number((await kept(WITH_BLOB)).bytes ?? 0));
 }
 
-/** Deletes counts that are older than their span is kept, and those of days older than `oldest`, slice by slice. */
+/** Deletes counts that are older than their span is kept, and those of days older than `oldest`. */
 export async function pruneCounts(
-  { db }: OpenedDatabase,
+  database: OpenedDatabase,
   oldest: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   for (const [span, length] of spanLengths) {
     const limit = Math.max(oldest, Date.now() - keptFor[span]) - length;
-    while (signal?.aborted !== true) {
-      const { first } = await db
-        .selectFrom("call_counts")
-        .select(({ fn }) => fn.min("starts_at").as("first"))
-        .where("span", "=", span)
-        .executeTakeFirstOrThrow();
-      if (first === null || first >= limit) break;
-      await db.deleteFrom("call_counts").where("span", "=", span).where("starts_at", "=", first).execute();
-      await nextTurn();
-    }
+    const slices = sql`call_counts where span = ${span}`;
+    while (signal?.aborted !== true && (await deleteCounts(database, slices, limit))) await nextTurn();
   }
+  const days = sql`tool_days where starts_at >= 0`;
+  while (signal?.aborted !== true && (await deleteCounts(database, days, oldest - spans.day)))
+    await nextTurn();
+}
+
+/** A slice of time has a row for each tool: they are deleted some at a time, so that others are served in between. */
+const COUNTS_AT_ONCE = 1_000;
+
+/** Deletes some counts of the oldest slice. Returns false when that begins at the limit or later. */
+async function deleteCounts(
+  { db }: OpenedDatabase,
+  slices: RawBuilder<unknown>,
+  limit: number,
+): Promise<boolean> {
+  const { rows } = await sql<{ first: number | null }>`select min(starts_at) as first from ${slices}`.execute(
+    db,
+  );
+  const first = rows[0]?.first ?? limit;
+  if (first >= limit) return false;
+  const slice = sql`from ${slices} and starts_at = ${first}`;
+  const { rows: names } = await sql<{ tool_name: string }>`
+    select tool_name ${slice} order by tool_name limit 1 offset ${sql.lit(COUNTS_AT_ONCE)}`.execute(db);
+  const upto = names.map(({ tool_name }) => sql`and tool_name <= ${tool_name}`);
+  await sql`delete ${slice} ${sql.join(upto)}`.execute(db);
+  return true;
 }
 
 /** Gives free pages of a SQLite file back to the disk. */

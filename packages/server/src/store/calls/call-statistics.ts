@@ -3,7 +3,8 @@ import type { OpenedDatabase } from "../database.ts";
 import { toStorableText } from "../keys.ts";
 import { matchesGlob } from "../row-mapping.ts";
 import type { Engine } from "../schema.ts";
-import { ALL_TOOLS, keptFor, type Span, spans, UNKNOWN } from "./call-counts.ts";
+import { ALL_TOOLS, allSpans, keptFor, type Span, spans, toolSpans, UNKNOWN } from "./call-counts.ts";
+import { isGlob } from "./call-query.ts";
 
 export interface StatisticsQuery {
   /**
@@ -14,6 +15,8 @@ export interface StatisticsQuery {
   readonly until: number;
   /** Glob over the tool's name. */
   readonly tool?: string;
+  /** How many tools are listed: at most 500, default 500. */
+  readonly tools?: number;
   /** Stops when nobody waits for the answer any more. */
   readonly signal?: AbortSignal;
 }
@@ -41,7 +44,10 @@ export interface CallStatistics extends CallTotals {
    * left out.
    */
   readonly buckets: readonly (CallTotals & { readonly at: number })[];
-  /** The tools with the most calls first, at most 500. */
+  /**
+   * The tools with the most calls first. Of a time of more than three hours, tools that were not among the first 500 on any
+   * day are missing. Only the first 50 have `p50` and `p95`.
+   */
   readonly tools: readonly (CallTotals & { readonly toolName: string })[];
 }
 
@@ -54,43 +60,65 @@ interface TotalsRow {
   readonly p95: number | null;
 }
 
+/** How many tools are listed at the most, and read of each day to find them. */
 const MOST_TOOLS = 500;
+/** For how many tools histograms are added up: of a busy tool, 30 days have about 600 rows. */
+const MOST_MEASURED = 50;
 
 /** The database adds up the counts. */
 export async function readStatistics(
   database: OpenedDatabase,
   query: StatisticsQuery,
 ): Promise<CallStatistics> {
-  const { signal, tool } = query;
+  const { tool = ALL_TOOLS } = query;
+  const asked = await withinCounts(database, query);
   const interval = Math.max(intervalFor(query.until - query.since), finestOf(query, toolSpans).length);
-  const scan = (wanted: ReturnType<typeof totalsBy>) => database.scan(wanted, signal);
-  // Where all tools are meant, the counts of all are read, where there are some.
-  const allowed = tool === undefined ? allSpans : toolSpans;
-  const of = tool ?? ALL_TOOLS;
-  const [whole] = await scan(totalsBy(database, piecesOf(query, allowed), sql<string>`'all'`, of));
+  const scan = (wanted: ReturnType<typeof totalsBy>) => database.scan(wanted, query.signal);
+  // Where all tools are meant, the counts of all are read.
+  const allowed = tool === ALL_TOOLS ? allSpans : toolSpans;
+  const [whole] = await scan(totalsBy(database, piecesOf(asked, allowed), sql<string>`'all'`, tool));
   const slices = piecesOf(
-    query,
+    asked,
     allowed.filter((span) => spans[span] <= interval),
   );
   const slice = sql<number>`starts_at - starts_at % ${sql.lit(interval)}`;
-  const sliced = await scan(totalsBy(database, slices, slice, of).orderBy("key"));
-  const tools = await scan(
-    totalsBy(database, piecesOf(query, toolSpans), sql<string>`tool_name`, tool ?? "*")
-      .orderBy("calls", "desc")
-      .orderBy("key")
-      .limit(MOST_TOOLS),
-  );
+  const sliced = await scan(totalsBy(database, slices, slice, tool).orderBy("key"));
+  const totals = toTotals(whole ?? { calls: 0, errors: 0, cancelled: 0, p50: null, p95: null });
   return {
-    ...toTotals(whole ?? { calls: 0, errors: 0, cancelled: 0, p50: null, p95: null }),
+    ...totals,
     interval,
     buckets: sliced.map((row) => ({ at: Number(row.key), ...toTotals(row) })),
-    tools: tools.map((row) => ({ toolName: String(row.key), ...toTotals(row) })),
+    tools: await listTools(database, asked, totals),
   };
 }
 
-/** The spans that are counted by tool, and those from which all tools are added up with the fewest rows. */
-const toolSpans: readonly Span[] = ["day", "hour", "minute"];
-const allSpans: readonly Span[] = ["day", "quarter", "minute"];
+/** The tools with the most calls first. `whole`: the totals of all that are meant. */
+async function listTools(
+  database: OpenedDatabase,
+  query: StatisticsQuery,
+  whole: CallTotals,
+): Promise<CallStatistics["tools"]> {
+  const { tool = "*", signal, tools: wanted = MOST_TOOLS } = query;
+  const most = Math.min(wanted, MOST_TOOLS);
+  if (most === 0 || whole.calls === 0) return [];
+  if (!isGlob(tool)) return [{ toolName: tool, ...whole }];
+  const pieces = piecesOf(query, toolSpans);
+  const leading = await database.scan(leadingTools(database, pieces, tool), signal);
+  const names = leading.map(({ tool_name }) => tool_name);
+  if (names.length === 0) return [];
+  const counted = await database.scan(callsByTool(database, pieces, names).limit(most), signal);
+  const first = counted.slice(0, MOST_MEASURED).map(({ key }) => String(key));
+  const measured = await database.scan(totalsBy(database, pieces, sql<string>`tool_name`, first), signal);
+  const times = new Map(measured.map((row) => [row.key, toTotals(row)]));
+  return counted.map((row) => ({ toolName: String(row.key), ...toTotals(row), ...times.get(row.key) }));
+}
+
+/** Begins the time at the first day that is counted, so that it has no more days than that. */
+async function withinCounts({ db }: OpenedDatabase, query: StatisticsQuery): Promise<StatisticsQuery> {
+  const days = db.selectFrom("call_counts").select("starts_at").where("span", "=", "day");
+  const first = await days.orderBy("starts_at").limit(1).executeTakeFirst();
+  return { ...query, since: Math.max(query.since, first?.starts_at ?? 0) };
+}
 
 /** A stretch of time whose counts are read in slices of one length. `to` is not part of it. */
 interface Piece {
@@ -103,8 +131,14 @@ interface Piece {
 function piecesOf(query: StatisticsQuery, allowed: readonly Span[]): Piece[] {
   const { since, until } = query;
   const { span, length } = finestOf(query, allowed);
-  const to = until - (until % spans.minute) + spans.minute;
-  const pieces = split(since - (since % length), to, allowed.slice(0, allowed.indexOf(span) + 1));
+  const used = allowed.slice(0, allowed.indexOf(span) + 1);
+  const longest = spans[used[0] ?? span];
+  const now = Date.now();
+  // Nothing comes after now, so that the slice that has begun may be taken whole.
+  const isOpen = until >= now && until - (until % longest) <= now;
+  const last = isOpen ? longest : spans.minute;
+  const to = until - (until % last) + last;
+  const pieces = split(since - (since % length), to, used);
   // A time that ends before it begins has no counts.
   return pieces.length === 0 ? [{ span, from: to, to }] : pieces;
 }
@@ -127,15 +161,15 @@ function split(from: number, to: number, allowed: readonly Span[]): Piece[] {
 }
 
 /**
- * The totals of each group of counts of a tool, by its name, a glob or `ALL_TOOLS`. `upto` is how many calls of known duration are in this bucket and those below it;
- * `p50` is in the first bucket that reaches more than half of the known ones, `p95` in the first beyond 19 of 20. Uses
+ * The totals of each group of counts of a tool, by its name, a glob or `ALL_TOOLS`, or of some tools. `upto` is how many
+ * calls of known duration are in this bucket and those below it; `p50` is in the first bucket that reaches more than half of the known ones, `p95` in the first beyond 19 of 20. Uses
  * integers only, because the engines divide differently.
  */
 function totalsBy(
   { db, engine }: OpenedDatabase,
   pieces: readonly Piece[],
   key: ReturnType<typeof sql<string | number>>,
-  tool: string,
+  tool: string | readonly string[],
 ) {
   const counts = pieces.map(
     (piece) =>
@@ -174,24 +208,99 @@ function totalsBy(
     .$castTo<TotalsRow>();
 }
 
-/** More slices than this are read with the counts of all other tools between them. */
-const MOST_SLICES = 500;
+/** Tools among which those with the most calls are. Of a time of more than some hours, they are those that lead on its days. */
+function leadingTools({ db, engine }: OpenedDatabase, pieces: readonly Piece[], tool: string) {
+  const isWanted = isNamed(engine, tool);
+  const from = pieces[0]!.from; // There is always a piece.
+  const to = pieces.at(-1)!.to;
+  const days: Piece = {
+    span: "day",
+    from: from - (from % spans.day),
+    to: Math.ceil(to / spans.day) * spans.day,
+  };
+  const leading = (time: Expression<SqlBool>) =>
+    sql`select tool_name, calls from (
+      select tool_name, calls from tool_days where ${time} and ${isWanted}
+      order by calls desc, tool_name desc limit ${sql.lit(MOST_TOOLS)}
+    ) AS listed`;
+  const all = ({ span }: Piece, time: Expression<SqlBool>) =>
+    sql`select tool_name, calls from call_counts where span = ${span} and ${time} and ${isWanted}`;
+  const lists =
+    to - from > LONGEST_READ ? eachTime(days).map(leading) : pieces.map((piece) => all(piece, timeOf(piece)));
+  return db
+    .selectFrom(sql<{ tool_name: string }>`(${sql.join(lists, sql` union all `)})`.as("counted"))
+    .select(["tool_name", sql<number>`sum(calls)`.as("calls")])
+    .groupBy("tool_name")
+    .orderBy("calls", "desc")
+    .orderBy("tool_name")
+    .limit(MOST_TOOLS);
+}
 
-/** Whether a row counts the tool, by its name, a glob or `ALL_TOOLS`, within a piece of time. */
-function isMeant(engine: Engine, { span, from, to }: Piece, tool: string): Expression<SqlBool> {
-  const isCounted = tool !== ALL_TOOLS || span !== "minute";
-  const isOne = isCounted && !/[*?]/.test(tool);
-  const name = toStorableText(tool);
-  const range = sql<SqlBool>`starts_at >= ${from} and starts_at < ${to}`;
-  if (isOne && (to - from) / spans[span] <= MOST_SLICES) {
-    const starts: number[] = [];
-    for (let start = from; start < to; start += spans[span]) starts.push(start);
-    // Slice by slice, the index finds the rows of one tool without those of the others.
-    return starts.length === 0 ? range : sql`starts_at in (${sql.join(starts)}) and tool_name = ${name}`;
-  }
-  if (isOne) return sql`${range} and tool_name = ${name}`;
-  const each = sql<SqlBool>`${range} and tool_name <> ${ALL_TOOLS}`;
-  return tool === "*" || !isCounted ? each : sql`${each} and ${matchesGlob(engine, "tool_name", name)}`;
+/** All calls of the named tools, the tools with the most first. */
+function callsByTool({ db }: OpenedDatabase, pieces: readonly Piece[], names: readonly string[]) {
+  const isWanted = sql<SqlBool>`tool_name in (${sql.join(names)})`;
+  const counts = pieces.map((piece) => {
+    const isDay = piece.span === "day";
+    const table = isDay ? sql`tool_days where` : sql`call_counts where span = ${piece.span} and`;
+    // Of minutes, the index finds those of all tools sooner than each minute of each tool.
+    const time = piece.span === "minute" ? timeOf(piece) : timesOf(piece);
+    return sql`select tool_name, calls, errors, cancelled from ${table} ${time} and ${isWanted}`;
+  });
+  return db
+    .selectFrom(sql<{ tool_name: string }>`(${sql.join(counts, sql` union all `)})`.as("counted"))
+    .select([
+      "tool_name as key",
+      sql<number | string>`sum(calls)`.as("calls"),
+      sql<number | string>`sum(errors)`.as("errors"),
+      sql<number | string>`sum(cancelled)`.as("cancelled"),
+      sql<null>`null`.as("p50"),
+      sql<null>`null`.as("p95"),
+    ])
+    .groupBy("tool_name")
+    .having(sql<SqlBool>`sum(calls) > 0`)
+    .orderBy("calls", "desc")
+    .orderBy("key")
+    .$castTo<TotalsRow>();
+}
+
+/** Milliseconds. The counts of a longer time are not all read to find the tools with the most calls. */
+const LONGEST_READ = 3 * spans.hour;
+/** More slices than this are read with the counts of all other tools between them. SQLite joins at most 500 lists. */
+const MOST_SLICES = 400;
+
+/** The beginnings of a piece's slices, unless there are too many of them. */
+function startsOf({ span, from, to }: Piece): number[] {
+  const count = (to - from) / spans[span];
+  return count > MOST_SLICES ? [] : Array.from({ length: count }, (_, at) => from + at * spans[span]);
+}
+
+/** A condition for each slice, or one for all of them. */
+function eachTime(piece: Piece): Expression<SqlBool>[] {
+  const starts = startsOf(piece);
+  return starts.length === 0 ? [timeOf(piece)] : starts.map((start) => sql`starts_at = ${start}`);
+}
+
+function timeOf({ from, to }: Piece): Expression<SqlBool> {
+  return sql`starts_at >= ${from} and starts_at < ${to}`;
+}
+
+/** Slice by slice, the index finds the rows of some tools without those of the others. */
+function timesOf(piece: Piece): Expression<SqlBool> {
+  const starts = startsOf(piece);
+  return starts.length === 0 ? timeOf(piece) : sql`starts_at in (${sql.join(starts)})`;
+}
+
+/** Whether a row counts a tool whose name matches a glob. */
+function isNamed(engine: Engine, glob: string): Expression<SqlBool> {
+  const isTool = sql<SqlBool>`tool_name <> ${ALL_TOOLS}`;
+  return glob === "*" ? isTool : sql`${isTool} and ${matchesGlob(engine, "tool_name", toStorableText(glob))}`;
+}
+
+/** Whether a row counts what is meant, within a piece of time: a tool by its name, a glob, `ALL_TOOLS`, or some names. */
+function isMeant(engine: Engine, piece: Piece, tool: string | readonly string[]): Expression<SqlBool> {
+  if (typeof tool !== "string") return sql`${timesOf(piece)} and tool_name in (${sql.join(tool)})`;
+  if (isGlob(tool)) return sql`${timeOf(piece)} and ${isNamed(engine, tool)}`;
+  return sql`${timesOf(piece)} and tool_name = ${toStorableText(tool)}`;
 }
 
 function toTotals({ calls, errors, cancelled, p50, p95 }: Omit<TotalsRow, "key">): CallTotals {

@@ -1,5 +1,5 @@
 import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
-import { type Expression, expressionBuilder, type SelectQueryBuilder, type SqlBool } from "kysely";
+import { type Expression, expressionBuilder, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { AGREED_ELSEWHERE } from "../approvals.ts";
 import type { BlobDirectory } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
@@ -11,7 +11,7 @@ import { findRow, type Page, pageLimit, readPage, updateRows } from "../row-mapp
 import type { Tables } from "../schema.ts";
 import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import type { CallJournals } from "./call-journal.ts";
-import { type CallQuery, filterCalls, isNotCompleted } from "./call-query.ts";
+import { type CallQuery, chainFrom, filterCalls, isNotCompleted } from "./call-query.ts";
 import {
   type EndingDetails,
   type FinishedCall,
@@ -35,6 +35,8 @@ import { WaitingRecords } from "./waiting-records.ts";
 /** How many calls a search looks at in one go: few at first, because most searches find enough among the newest. */
 const SMALLEST_SLICE = 500;
 const LARGEST_SLICE = 20_000;
+/** So many calls below one within a chain are read one from another; for more, the calls of the whole chain are looked at. */
+const MOST_WALKED = 500;
 
 /** Called with the id of a call whose row the database refuses, and with the reason. Must not throw. */
 type RefusalListener = (callId: string, reason: unknown) => void;
@@ -172,8 +174,8 @@ export class CallRepository {
     const { db, engine, pending, scan } = this.#database;
     await pending.commit();
     const root = query.root === undefined ? undefined : toKey(query.root);
-    const hasRoot = root !== undefined && (await this.#isRoot(root));
-    const { indexed, times, rest } = filterCalls(expressionBuilder(), engine, query, hasRoot);
+    const chain = root === undefined ? undefined : await this.#chainOf(root);
+    const { indexed, times, rest } = filterCalls(expressionBuilder(), engine, query, chain);
     const selection = db
       .selectFrom("calls")
       .select(listedColumns)
@@ -189,23 +191,32 @@ export class CallRepository {
       run: async (listed, after) => {
         const wanted = listed.where(({ and }) => and([...indexed]));
         // These calls of a chain are found through each other, so that no slice of time has all of them.
-        if (root !== undefined && !hasRoot) return scan(wanted, query.signal);
+        if (root !== undefined && chain === undefined) return scan(wanted, query.signal);
         const most = pageLimit(query.limit) + 1;
         const search = () =>
           this.#search(wanted, [...indexed, ...times], { most, latest: after?.time, signal: query.signal });
         const rows = await (rest.length === 0 ? wanted.execute() : search());
-        if (!hasRoot) return rows;
+        if (root === undefined || chain !== root) return rows;
         rows.push(...(await listed.where("call_id", "=", root).execute()));
         return rows.sort(newestFirst).slice(0, most);
       },
     });
   }
 
-  /** Whether calls name this one as the root of their chain. A call within a chain is no root. */
-  async #isRoot(callId: string): Promise<boolean> {
-    const { db } = this.#database;
-    const named = db.selectFrom("calls").select("call_id").where("root_call_id", "=", callId).limit(1);
-    return (await named.execute()).length > 0;
+  /**
+   * The first call of a chain, as its calls name it, when the calls from the given one on are best looked for among all
+   * calls of the chain. Undefined when they are few, or when nobody names the first: in records of older versions.
+   */
+  async #chainOf(callId: string): Promise<string | undefined> {
+    const { db, engine } = this.#database;
+    const named = db.selectFrom("calls").select("root_call_id").where("root_call_id", "is not", null);
+    const find = async (column: "root_call_id" | "parent_call_id") =>
+      (await named.where(column, "=", callId).limit(1).executeTakeFirst())?.root_call_id ?? undefined;
+    const own = await find("root_call_id");
+    // MySQL cannot climb within a chain, and walks down however many there are.
+    if (own !== undefined || engine === "mysql") return own;
+    const { rows } = await sql`${chainFrom(callId, engine)} limit ${sql.lit(MOST_WALKED)}`.execute(db);
+    return rows.length < MOST_WALKED ? undefined : find("parent_call_id");
   }
 
   /** Reads up to `most` of the wanted calls, the newest first, slice by slice. */

@@ -338,6 +338,26 @@ export function testCalls(place: TestPlace): void {
       },
     );
 
+    test("finds the many calls below one within a chain, page by page, and no others of the chain", async () => {
+      const add = (callId: string, timestamp: number, parentCallId?: string) =>
+        store.calls.finished(
+          makeRecord({ callId, timestamp, sessionID: "deep", ...(parentCallId && { parentCallId }) }),
+          textResult("x"),
+          { rootCallId: parentCallId && "deep" },
+        );
+      await add("deep", 1_000);
+      await add("deep maker", 1_001, "deep");
+      await add("deep other", 1_001, "deep");
+      const made = Array.from({ length: 600 }, (_, n) => `deep ${n}`);
+      await Promise.all(
+        made.map((id, n) => add(id, 2_000 + n, n % 3 === 2 ? `deep ${n - 1}` : "deep maker")),
+      );
+      await Promise.all(made.map((_, n) => add(`deep other ${n}`, 2_000 + n, "deep other")));
+      expect(await readAll({ root: "deep maker", limit: 250 })).toEqual([...made.toReversed(), "deep maker"]);
+      expect(await ids({ root: "deep 1" })).toEqual(["deep 2", "deep 1"]);
+      expect(await ids({ root: "deep maker", session: "elsewhere" })).toEqual([]);
+    });
+
     test("finds nothing by an unknown root, and each call of damaged chains once", async () => {
       const sessionID = "chains";
       expect(await ids({ root: "nobody" })).toEqual([]);
@@ -502,6 +522,37 @@ export function testCalls(place: TestPlace): void {
         buckets: [],
         tools: [],
       });
+    });
+
+    test("list the tools with the most calls, as many as wanted, and how long the first 50 took", async () => {
+      // A time of its own, in an hour that has passed: some minutes, a whole hour, some minutes.
+      const since = start - (start % 3_600_000) - 40 * 86_400_000 + 3_000_000;
+      const asked = { since, until: since + 4_800_000 };
+      const calls = Array.from({ length: 60 }, (_, n) =>
+        Array.from({ length: n < 2 ? 3 : 1 }, () => n),
+      ).flat();
+      for (const at of [since, since + 1_000_000, since + 4_500_000])
+        await Promise.all(calls.map((n) => finish({ toolName: `ranked_${n}`, timestamp: at, duration: 10 })));
+      const { tools } = await store.calls.statistics(asked);
+      expect(tools.slice(0, 3)).toMatchObject([
+        { toolName: "ranked_0", calls: 9, p50: about(10) },
+        { toolName: "ranked_1", calls: 9 },
+        { toolName: "ranked_10", calls: 3 },
+      ]);
+      expect([tools.length, tools.filter(({ p50 }) => p50 !== undefined).length]).toEqual([60, 50]);
+      expect((await store.calls.statistics({ ...asked, tools: 2 })).tools).toEqual(tools.slice(0, 2));
+      expect((await store.calls.statistics({ ...asked, tools: 0 })).tools).toEqual([]);
+      expect((await store.calls.statistics({ ...asked, tool: "ranked_1?" })).tools).toHaveLength(10);
+      // A longer time, which leaves out much of its day.
+      const later = { since: since + 3_600_000, until: since + 5 * 3_600_000 };
+      for (let n = 0; n < 2; n++)
+        await finish({ toolName: "ranked_59", timestamp: later.until, duration: 10 });
+      expect((await store.calls.statistics({ ...later, tools: 2 })).tools).toMatchObject([
+        { toolName: "ranked_0", calls: 3 },
+        { toolName: "ranked_1", calls: 3 },
+      ]);
+      const { tools: latest } = await store.calls.statistics({ ...later, since: since + 4_560_000 });
+      expect(latest).toMatchObject([{ toolName: "ranked_59", calls: 2 }]);
     });
 
     test("tell calls that nobody wanted any more from failures, and waiting from the tool's time", async () => {

@@ -107,7 +107,7 @@ export function testOpening(place: TestPlace): void {
     expect((await approvals.get("q"))?.via).toBe("client 1.0");
   });
 
-  test("an older database that counted days by tool only is counted in all too", async () => {
+  test("an older database that counted days by tool only is counted in all too, and its tools are listed", async () => {
     const options = await place.make();
     const before = await place.open(options);
     const timestamp = Date.now() - 12 * 86_400_000;
@@ -117,6 +117,7 @@ export function testOpening(place: TestPlace): void {
     for (const statement of [
       "delete from toolrack_migrations where name >= '0015'",
       "delete from call_counts where span = 'day' and tool_name = ''",
+      "drop table tool_days",
     ])
       await place.run(options, statement);
     const store = await place.open(options);
