@@ -14,7 +14,7 @@ type Json = any;
 
 /** Variables that the program reads beside those of the config. */
 const variables = new Set([
-  ...["DATABASE_URL", "REDIS_URL", "TOOLRACK_KEY", "TOOLRACK_TOKEN", "TOOLRACK_KEYRING"],
+  ...["DATABASE_URL", "REDIS_URL", "TOOLRACK_KEY", "TOOLRACK_OPERATOR_TOKEN", "TOOLRACK_KEYRING"],
   ...configVariables.map(({ name }) => name),
 ]);
 

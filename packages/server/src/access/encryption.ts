@@ -1,6 +1,8 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { makeOwnFile, readOwnFile } from "../helpers/index.ts";
+import { readFleetVariable } from "../helpers/private-files.ts";
+import type { Store } from "../store/index.ts";
 
 /** A secret cannot be stored or read. The message is for people and never holds any part of the value. */
 export class SecretError extends Error {
@@ -10,8 +12,8 @@ export class SecretError extends Error {
 const form = /^(file|keyring):([A-Za-z0-9_-]+)$/;
 
 /**
- * The key that secrets are encrypted with. The file `key` says where it lies: `keyring:<account>`, or `file:<key>`
- * where there is no keyring. So a keyring that is only locked is never mistaken for one without a key.
+ * The key that secrets are encrypted with. All nodes of a fleet are given the same one by `TOOLRACK_KEY`. Otherwise the
+ * file `key` says where it lies: `keyring:<account>`, or `file:<key>` where there is no keyring. So a keyring that is only locked is never mistaken for one without a key.
  */
 export class EncryptionKey {
   readonly #file: string;
@@ -24,6 +26,8 @@ export class EncryptionKey {
 
   /** Returns undefined when no key has been made yet. Throws `SecretError` when the key cannot be read. */
   async read(): Promise<Buffer | undefined> {
+    const given = await readFleetVariable("TOOLRACK_KEY");
+    if (given !== undefined) return parseGivenKey(given);
     const text = await readOwnFile(this.#file);
     if (text === undefined) return undefined;
     const [, place, rest] = form.exec(text) ?? [];
@@ -74,6 +78,33 @@ export class EncryptionKey {
     );
   }
 }
+
+/** The variable may have what `openssl rand -base64 32` prints, or the content of another node's file `key`. */
+function parseGivenKey(text: string): Buffer {
+  const key = Buffer.from(text.replace(/^file:/, ""), "base64url");
+  if (key.length === KEY_BYTES) return key;
+  throw new SecretError(
+    "TOOLRACK_KEY, or the file that TOOLRACK_KEY_FILE names, is no key: 32 bytes in base64 are. Make one with: openssl rand -base64 32",
+  );
+}
+
+/**
+ * Throws `SecretError` unless this node has the key of all others on the same database: it could neither use nor mask the
+ * secrets that they set. The database keeps a value that shows whether a key is the same, and not what it is.
+ */
+export async function requireSharedKey(key: EncryptionKey, identity: Store["identity"]): Promise<void> {
+  const [known, own] = [await identity.get("key"), await key.read()];
+  if (known !== undefined && own === undefined) throw new SecretError(`This node has no key. ${ONE_KEY}`);
+  const check = createHash("sha256")
+    .update("toolrack key check")
+    .update(own ?? (await key.ensure()))
+    .digest("hex");
+  if ((known ?? (await identity.agree("key", check))) !== check)
+    throw new SecretError(`This node has another key than the database was first used with. ${ONE_KEY}`);
+}
+
+const ONE_KEY =
+  "All nodes need the same key to use and to mask secrets: give each the variable TOOLRACK_KEY (or TOOLRACK_KEY_FILE), or copy the file .toolrack/key of the first node. If that key is lost, delete the row 'key' of the table identity and set all secrets again.";
 
 /** Where the operating system keeps passwords. */
 export interface Keyring {

@@ -1,4 +1,4 @@
-export { EncryptionKey, osKeyring, SecretError } from "./encryption.ts";
+export { decrypt, EncryptionKey, encrypt, osKeyring, SecretError } from "./encryption.ts";
 export {
   findGrant,
   type Grant,
@@ -65,6 +65,7 @@ export {
   ensureMasterToken,
   hashToken,
   issueToken,
+  requireSharedToken,
   type TokenRequest,
 } from "./tokens.ts";
 export { ToolSwitches } from "./tool-switches.ts";

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Store, ValueInfo } from "../store/index.ts";
 import {
   decrypt,
@@ -6,13 +7,14 @@ import {
   type Keyring,
   keyIdOf,
   osKeyring,
+  requireSharedKey,
   SecretError,
 } from "./encryption.ts";
 
 export interface SecretsOptions {
   /** The workspace's `.toolrack`, where the key lies beside the store. */
   readonly directory: string;
-  readonly store: Pick<Store, "secrets">;
+  readonly store: Pick<Store, "secrets" | "engine" | "identity">;
   /** Default: the keyring of the operating system. */
   readonly keyring?: () => Promise<Keyring | undefined>;
 }
@@ -34,7 +36,10 @@ export async function openSecrets({
   store,
   keyring = osKeyring,
 }: SecretsOptions): Promise<Secrets> {
-  const secrets = new Secrets(store.secrets, new EncryptionKey(directory, keyring));
+  const key = new EncryptionKey(directory, keyring);
+  // A file that is the store has its key beside it. A database server may have nodes with other folders.
+  if (store.engine !== "sqlite") await requireSharedKey(key, store.identity);
+  const secrets = new Secrets(store.secrets, key);
   await secrets.refresh();
   return secrets;
 }
@@ -170,6 +175,14 @@ export class Secrets {
       seal: (text) => encrypt(key, purpose, text),
       unseal: (text) => decrypt(key, purpose, text),
     };
+  }
+
+  /** A key that all nodes on one database have, for what they tell each other. */
+  async sharedKey(): Promise<Buffer> {
+    return createHash("sha256")
+      .update("toolrack between nodes")
+      .update(await this.#key.ensure())
+      .digest();
   }
 
   /** Throws `SecretError` for a value that this workspace's key did not encrypt. */

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { v7 as uuid } from "uuid";
 import { problemOfToolPattern } from "../config/index.ts";
 import { makeOwnFile, readOwnFile } from "../helpers/index.ts";
-import type { StoredToken, TokenStore } from "../store/index.ts";
+import { readFleetVariable } from "../helpers/private-files.ts";
+import type { Store, StoredToken, TokenStore } from "../store/index.ts";
 import { type Grant, grantOf, isExpired, masterGrant } from "./grants.ts";
 
 export type Authentication =
@@ -122,10 +123,13 @@ export async function issueToken(
 const SHORTEST = 16;
 
 /**
- * The workspace's own token, made at the first start in a file that only its owner can read. Two servers that start at
- * once get the same token.
+ * The workspace's own token: that of the variable `TOOLRACK_OPERATOR_TOKEN`, or else one that is made at the first start in a file
+ * that only its owner can read. Two servers that start at once get the same token.
  */
 export async function ensureMasterToken(workspace: string): Promise<string> {
+  const given = await readFleetVariable("TOOLRACK_OPERATOR_TOKEN");
+  if (given !== undefined)
+    return checkToken(given, "TOOLRACK_OPERATOR_TOKEN, or the file that TOOLRACK_OPERATOR_TOKEN_FILE names,");
   const file = join(workspace, ".toolrack", "token");
   const existing = await readToken(file);
   if (existing !== undefined) return existing;
@@ -137,12 +141,22 @@ export async function ensureMasterToken(workspace: string): Promise<string> {
 
 async function readToken(file: string): Promise<string | undefined> {
   const token = await readOwnFile(file);
-  if (token !== undefined && (token.length < SHORTEST || /\s/.test(token))) {
-    throw new Error(
-      `${file} holds no usable token: at least ${SHORTEST} characters without spaces. Delete it, and the next start makes a new one.`,
-    );
-  }
-  return token;
+  return token === undefined ? undefined : checkToken(token, file);
+}
+
+function checkToken(token: string, place: string): string {
+  if (token.length >= SHORTEST && !/\s/.test(token)) return token;
+  throw new Error(
+    `${place} holds no usable token: at least ${SHORTEST} characters without spaces. Delete it, and the next start makes a new one.`,
+  );
+}
+
+/** Throws unless this node has the workspace's token of all others on the same database. */
+export async function requireSharedToken(token: string, identity: Store["identity"]): Promise<void> {
+  if ((await identity.agree("token", hashToken(token))) === hashToken(token)) return;
+  throw new Error(
+    "This node has another token of its own than the database was first used with. All nodes need the same one: give each the variable TOOLRACK_OPERATOR_TOKEN (or TOOLRACK_OPERATOR_TOKEN_FILE), or copy the file .toolrack/token of the first node. To change it on all, delete the row 'token' of the table identity while no node runs.",
+  );
 }
 
 /** The hash that the store keeps. A token has 256 random bits, so a plain hash cannot be reversed by guessing. */

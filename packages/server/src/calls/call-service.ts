@@ -9,6 +9,8 @@ import type {
   ToolResult,
 } from "@toolrack/core";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
+import type { Channel } from "../fleet/index.ts";
+import { isRecord } from "../helpers/index.ts";
 import type { CallStore, HeldRecords, Store } from "../store/index.ts";
 import {
   type AnnouncedCall,
@@ -78,6 +80,8 @@ interface CallsOptions {
   readonly book: CallBook;
   readonly store: Pick<Store, "calls" | "tokens" | "searches" | "follower">;
   readonly logger: Logger;
+  /** The way to calls of other nodes. Default: there are none. */
+  readonly channel?: Channel | undefined;
   /** How many calls of one tool may run at once. Default 256. */
   readonly maxCallsPerTool?: number;
   /** Tells whether the lane of a tool has a full queue, and for how many seconds a caller should wait. */
@@ -100,14 +104,8 @@ export interface Calls {
   close(limit: number): Promise<void>;
 }
 
-export function openCalls({
-  book,
-  store,
-  logger,
-  maxCallsPerTool = 256,
-  busyFor,
-  learning,
-}: CallsOptions): Calls {
+export function openCalls(options: CallsOptions): Calls {
+  const { book, store, logger, channel, maxCallsPerTool = 256, busyFor, learning } = options;
   const recorder = new CallRecorder(book, store.calls, logger);
   const service = new CallService(
     book,
@@ -116,17 +114,29 @@ export function openCalls({
     maxCallsPerTool,
     new SearchMemory({ book, store, logger, learning }),
     busyFor,
+    channel,
   );
+  // Another node cancels a call that runs here. Its grant to do so was checked there.
+  const unlisten = channel?.listen(CANCEL, async (body) => {
+    const { callId = "", reason } = isRecord(body) ? body : {};
+    const isCancelled = book.registry.cancel(String(callId), reason === undefined ? reason : String(reason));
+    await recorder.flush();
+    return isCancelled;
+  });
   return {
     service,
     recorder,
     async close(limit) {
       await service.drain(limit);
+      unlisten?.();
       await recorder.close();
       await service.searches.close();
     },
   };
 }
+
+/** The topic on which a node is asked to cancel a call. */
+const CANCEL = "cancel";
 
 /** Makes the calls of all surfaces: gives them ids, limits them, has them recorded, and lets them be cancelled. */
 export class CallService implements CallFollower {
@@ -137,6 +147,7 @@ export class CallService implements CallFollower {
   readonly #book: CallBook;
   readonly #calls: CallStore;
   readonly #grants: GrantWatch;
+  readonly #channel: Channel | undefined;
   /**
    * How many calls of one tool may run at once. A call that waits for an answer, which may take hours, does
    * not count as running; but one caller may have no more than this many waiting calls of one tool.
@@ -157,9 +168,11 @@ export class CallService implements CallFollower {
     maxPerTool: number,
     searches: SearchMemory,
     busyFor?: BusyFor,
+    channel?: Channel,
   ) {
     this.#busyFor = busyFor;
     this.searches = searches;
+    this.#channel = channel;
     this.#book = book;
     this.#calls = calls;
     this.#grants = grants;
@@ -228,6 +241,22 @@ export class CallService implements CallFollower {
   find(callId: string): AnnouncedCall | undefined {
     const call = this.#book.get(callId);
     return call?.grant === undefined ? undefined : call;
+  }
+
+  /** The other node on which the call runs. Undefined when it has ended or runs here. */
+  async nodeOf(callId: string): Promise<string | undefined> {
+    if (this.#channel?.isShared !== true || this.#book.registry.getState(callId) !== undefined)
+      return undefined;
+    const node = await this.#calls.nodeOf(callId);
+    return node === this.#channel.node ? undefined : node;
+  }
+
+  /**
+   * Cancels a call that runs on another node, and resolves when its record is written. False when that node does not run
+   * it any more. Rejects with `NodeSilent` when the node does not answer.
+   */
+  async cancelElsewhere(node: string, callId: string, reason?: string): Promise<boolean> {
+    return (await this.#channel?.request(node, CANCEL, { callId, reason })) === true;
   }
 
   isWaiting(callId: string): boolean {

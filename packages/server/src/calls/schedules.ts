@@ -3,7 +3,7 @@ import type { Logger } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { findGrant, type Grant, grantOfCaller, masterGrant } from "../access/index.ts";
 import { defined, reasonOf } from "../helpers/index.ts";
-import type { Store, StoredSchedule } from "../store/index.ts";
+import type { Following, Store, StoredSchedule } from "../store/index.ts";
 import type { CallBook } from "./call-book.ts";
 import type { CallService } from "./call-service.ts";
 import { describeTiming, nextRunAt } from "./schedule-timing.ts";
@@ -11,7 +11,7 @@ import { describeTiming, nextRunAt } from "./schedule-timing.ts";
 export const SCHEDULE_TOOL = "schedule_tool";
 
 export interface ScheduleParts {
-  readonly store: Pick<Store, "schedules" | "tokens">;
+  readonly store: Pick<Store, "schedules" | "tokens" | "follower">;
   readonly service: Pick<CallService, "run">;
   readonly book: Pick<CallBook, "registry" | "firstCallerOf">;
   readonly logger: Logger;
@@ -36,6 +36,8 @@ const MISSED_AFTER = 60_000;
 /** The system's clock was set back when it lost this many milliseconds against the `performance` clock. */
 const SET_BACK_MS = 1_000;
 
+const STILL_RUNNING = "its last run is still under way";
+
 /**
  * Runs due schedules. A schedule's next due time is written to the store before its call is made, so that no
  * due time runs twice.
@@ -49,6 +51,8 @@ export class ScheduleRunner {
    * chain of that call.
    */
   readonly #runOutsideCalls = AsyncLocalStorage.snapshot();
+  readonly #following: Following;
+  #hasStarted = false;
   #timer: NodeJS.Timeout | undefined;
   #work: Promise<void> | undefined;
   #isLookWanted = false;
@@ -58,6 +62,13 @@ export class ScheduleRunner {
 
   constructor(parts: ScheduleParts) {
     this.#parts = parts;
+    // Another node may have added a schedule, or have run one and then died before its next time.
+    this.#following = parts.store.follower.follow("schedules", {
+      refresh: async (isAnnounced) => {
+        if (isAnnounced && this.#hasStarted) this.wake();
+      },
+      failed: () => {},
+    });
   }
 
   /**
@@ -66,6 +77,7 @@ export class ScheduleRunner {
    */
   wake(): void {
     this.#isLookWanted = true;
+    this.#hasStarted = true;
     if (this.#isClosed || this.#work !== undefined) return;
     this.#work = this.#runOutsideCalls(() => this.#look());
   }
@@ -74,6 +86,7 @@ export class ScheduleRunner {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    await this.#following.stop();
     await this.#work;
   }
 
@@ -135,17 +148,22 @@ export class ScheduleRunner {
       logger.warn(`The schedule ${id} of "${toolName}" is cancelled: ${refusal}.`);
       return store.schedules.cancel(id);
     }
-    const skipReason = this.#reasonToSkip(schedule, dueAt, now);
-    const callId = skipReason === undefined ? uuid() : undefined;
+    let skipReason = this.#reasonToSkip(schedule, dueAt, now);
     const nextRunAt = typeof next === "number" ? next : undefined;
-    if (!(await store.schedules.advance(id, { dueAt, nextRunAt, callId }))) return false;
-    if (callId !== undefined) void this.#run(schedule, grant!, callId);
-    else logger.warn(`The schedule ${id} does not run "${toolName}" this time: ${skipReason}.`);
+    if (skipReason === undefined) {
+      const callId = uuid();
+      const isTaken = await store.schedules.advance(id, { dueAt, nextRunAt, callId });
+      if (isTaken === "busy") skipReason = STILL_RUNNING;
+      else if (isTaken) void this.#run(schedule, grant!, callId);
+      if (isTaken !== "busy") return isTaken;
+    }
+    if (!(await store.schedules.advance(id, { dueAt, nextRunAt }))) return false;
+    logger.warn(`The schedule ${id} does not run "${toolName}" this time: ${skipReason}.`);
     return true;
   }
 
   #reasonToSkip({ id, missed }: StoredSchedule, dueAt: number, now: number): string | undefined {
-    if (this.#running.has(id)) return "its last run is still under way";
+    if (this.#running.has(id)) return STILL_RUNNING;
     if (missed === "run" || now - dueAt <= MISSED_AFTER) return undefined;
     return `it was due at ${new Date(dueAt).toISOString()}, when nothing was there to run it`;
   }

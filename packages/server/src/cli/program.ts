@@ -111,6 +111,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     )
     .option("--host <host>", "the address to listen on; default: the config's, or 127.0.0.1")
     .option("--no-watch", "do not load tool files anew when they change")
+    .option("--drain", "have the server that runs on the workspace hand over and end, and wait for it")
     .action(runs(async () => (await import("./commands/serve.ts")).serve));
 
   command("worker", "run the calls of lanes that servers put into Redis, until Ctrl-C")

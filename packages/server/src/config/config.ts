@@ -248,6 +248,7 @@ const keys = {
     maxCallsPerTool: count,
     /** How long running calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
     drainTimeout: integer(0),
+    drainDelay: integer(0),
   }),
   /** Calls that other processes perform, where `REDIS_URL` is set. */
   workers: group({

@@ -49,3 +49,20 @@ export async function readOwnFile(file: string): Promise<string | undefined> {
   if (process.platform !== "win32" && ((await stat(file)).mode & 0o077) !== 0) await chmod(file, 0o600);
   return text.trim();
 }
+
+/**
+ * What all nodes of a fleet have in common is given to each by a variable, or by a file that the variable with `_FILE`
+ * names, as containers mount them. Undefined when neither is set. Throws when the file cannot be read.
+ */
+export async function readFleetVariable(
+  name: "TOOLRACK_KEY" | "TOOLRACK_OPERATOR_TOKEN",
+): Promise<string | undefined> {
+  const value = process.env[name]?.trim();
+  if (value) return value;
+  const file = process.env[`${name}_FILE`]?.trim();
+  if (!file) return undefined;
+  const text = await readFile(file, "utf8").catch((error: Error) => {
+    throw new Error(`${name}_FILE names a file that cannot be read: ${error.message}`, { cause: error });
+  });
+  return text.trim() || undefined;
+}

@@ -1,6 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { readFleetVariable } from "./private-files.ts";
 
 /** The address of a workspace's server, for commands that talk to it. */
 export interface ServerAddress {
@@ -91,6 +92,8 @@ export const joinProtocol = "toolrack-stdio";
 
 /** Returns undefined when there is no token yet, or it cannot be read. Changes nothing. */
 export async function readMasterToken(workspace: string): Promise<string | undefined> {
+  const given = await readFleetVariable("TOOLRACK_OPERATOR_TOKEN").catch(() => undefined);
+  if (given !== undefined) return given;
   const text = await readFile(join(workspace, ".toolrack", "token"), "utf8").catch(() => "");
   return text.trim() || undefined;
 }

@@ -1,7 +1,7 @@
 import { SecretError, SettingError } from "../access/index.ts";
 import { ForbiddenAnswer, UnfitAnswer } from "../calls/index.ts";
 import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "../skills/index.ts";
-import { InvalidCursorError, McpServerError, ResultElsewhereError } from "../store/index.ts";
+import { BlobMissingError, InvalidCursorError, McpServerError } from "../store/index.ts";
 import { HttpError, misplaced } from "./wire/index.ts";
 
 const skillAdvice = {
@@ -30,7 +30,7 @@ export function toHttpError(thrown: unknown): unknown {
   }
   if (thrown instanceof SecretError) return new HttpError("secret_invalid", message);
   if (thrown instanceof SettingError) return new HttpError("setting_invalid", message);
-  if (thrown instanceof ResultElsewhereError) return new HttpError("result_elsewhere", message);
+  if (thrown instanceof BlobMissingError) return new HttpError("result_missing", message);
   if (thrown instanceof InvalidCursorError) {
     const details = { in: "query", issues: [{ path: "cursor", message }] };
     return new HttpError("invalid_request", message, { details });

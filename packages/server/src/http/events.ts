@@ -1,13 +1,18 @@
 import type { ServerResponse } from "node:http";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as wait } from "node:timers/promises";
 import type { Grant } from "../access/index.ts";
+import type { Channel } from "../fleet/index.ts";
 import { eventText, openEventStream } from "./wire/index.ts";
 
 /** Who receives an event. Admins receive all events. */
 type Audience = "everyone" | "admins" | { readonly caller: string };
 
 interface FeedEvent {
-  readonly number: number;
+  /** The id, by which a reader continues on any node: see `EventFeed`. */
+  readonly id: string;
+  /** The node that published it, and how many that node had published by then. */
+  readonly origin: string;
+  readonly count: number;
   readonly type: string;
   readonly data: unknown;
   readonly audience: Audience;
@@ -55,16 +60,54 @@ const SECOND_PROBE = 300;
 /** A reader that takes no data for this many heartbeats is dropped. */
 const PATIENCE = 2;
 
+/** An event of another node. */
+interface SentEvent {
+  readonly origin: string;
+  readonly count: number;
+  readonly type: string;
+  readonly data: unknown;
+  readonly audience: Audience;
+}
+
+/** How many events a node has published. */
+type Position = Pick<SentEvent, "origin" | "count">;
+
+/** What the nodes of a fleet tell each other of their events. */
+const POSITION = "events so far";
+const EVENT = "event";
+/** The events of which other nodes know nothing by themselves. */
+const sentTypes = /^(?:call|approval|loop|client)\./;
+/** Ends the name of a node in ids of events that it does not send to others, of which those continue nothing. */
+const LOCAL = "_l";
+const READING = "events are read";
+/** Milliseconds for which events are sent to other nodes after one of them said that it has a reader. */
+const READ_FOR = 60_000;
+/** How often a node with readers says so, in milliseconds. */
+const SAY_EVERY = 20_000;
+/** Milliseconds in which all other nodes have heard that this one has a reader. */
+const TIME_TO_HEAR = 100;
+
 /**
- * One numbered stream of events for any number of readers. The last events are kept once, in a ring buffer; a
+ * One stream of the events of all nodes, for any number of readers. The last events are kept once, in a ring buffer; a
  * reader is a position in the ring, so a slow reader takes no memory. A reader that falls behind the ring, or
  * reconnects with the id of an event that is no longer in it, gets a `reset`. A reader that takes no data at
  * all is dropped.
+ *
+ * The events of a node are counted. An id has, for each node that the stream knows of, how many of its events came before:
+ * `epoch-count`, joined by dots. So a reader continues on any node, whatever the order in which that one got the events.
+ * Events are sent to other nodes only while one of these has, or had until a minute ago, a reader.
  */
 export class EventFeed {
   readonly #options: EventFeedOptions;
-  /** Part of every event id, so that an id from an earlier process is recognised. */
+  /** The name of this node in event ids. It has the time of the start, so that an id of an earlier process is recognised. */
   readonly #epoch = Date.now().toString(36);
+  readonly #channel: Channel | undefined;
+  readonly #stops: (() => void)[] = [];
+  /** How many events of each node the stream has had. */
+  readonly #counts = new Map<string, number>();
+  /** Until when events are sent to other nodes, on the `performance` clock. */
+  #sendUntil = 0;
+  #saidAt = Number.NEGATIVE_INFINITY;
   readonly #ring: FeedEvent[] = [];
   readonly #readers = new Set<Reader>();
   readonly #heartbeat: NodeJS.Timeout;
@@ -87,9 +130,92 @@ export class EventFeed {
   /** Called before the first reader is served. Until then no event is kept, so none need be published. */
   onFirstReader: (() => void) | undefined;
 
-  constructor(options: EventFeedOptions) {
+  constructor(options: EventFeedOptions, channel?: Channel) {
     this.#options = options;
     this.#heartbeat = setInterval(() => this.#beat(), options.heartbeat).unref();
+    if (channel?.isShared !== true) return;
+    this.#channel = channel;
+    this.#epoch += `_${channel.node.slice(0, 8)}`;
+    this.#stops.push(
+      // The bodies are what the feeds of other nodes have sent.
+      channel.listen(READING, (body) => this.#hearReading(body as Position)),
+      // As above.
+      channel.listen(POSITION, (body) => this.#hearPosition(body as Position)),
+      // As above.
+      channel.listen(EVENT, (body) => this.#receive(body as SentEvent)),
+      channel.onGap(() => this.#forgetAll()),
+    );
+    const saying = setInterval(() => this.#sayReading(), SAY_EVERY).unref();
+    this.#stops.push(() => clearInterval(saying));
+  }
+
+  /** Tells other nodes that this one has a reader, and resolves when their events arrive here. */
+  async prepare(): Promise<void> {
+    if (this.#channel === undefined || performance.now() - this.#saidAt < SAY_EVERY * 2) return;
+    const now = performance.now();
+    // What others published while nobody read was not sent here.
+    if (now - this.#saidAt > READ_FOR && now > this.#sendUntil) {
+      for (const origin of [...this.#counts.keys()])
+        if (!origin.startsWith(this.#epoch)) this.#counts.delete(origin);
+      this.#forgetAll();
+    }
+    this.#sayReading(true);
+    await wait(TIME_TO_HEAR);
+  }
+
+  #sayReading(isWanted = this.#readers.size > 0): void {
+    if (!isWanted) return;
+    this.#saidAt = performance.now();
+    // All nodes need all events, so that a reader can go on with any of them.
+    this.#sendUntil = this.#saidAt + READ_FOR;
+    this.#channel?.publish(READING, this.#ownPosition);
+  }
+
+  #hearReading(position: Position): void {
+    this.#begin();
+    // Others do not know yet how many events this node has published before it sends the next.
+    if (performance.now() > this.#sendUntil) this.#channel?.publish(POSITION, this.#ownPosition);
+    this.#sendUntil = performance.now() + READ_FOR;
+    this.#hearPosition(position);
+  }
+
+  #hearPosition({ origin, count }: Position): void {
+    const before = this.#counts.get(origin);
+    if (before !== undefined && count > before) this.#forgetAll();
+    if (before === undefined || count > before) this.#counts.set(origin, count);
+  }
+
+  get #ownPosition(): Position {
+    return { origin: this.#epoch, count: this.#counts.get(this.#epoch) ?? 0 };
+  }
+
+  /** Keeps events from now on. */
+  #begin(): void {
+    if (this.#first !== undefined) return;
+    this.onFirstReader?.();
+    this.#first = this.#next;
+  }
+
+  #receive({ origin, count, type, data, audience }: SentEvent): void {
+    const before = this.#counts.get(origin);
+    if (before !== undefined && count <= before) return;
+    this.#begin();
+    // What this node missed of the other, nobody can continue from.
+    if (before !== undefined && count > before + 1) this.#forgetAll();
+    this.#counts.set(origin, count);
+    this.#keep(origin, count, type, data, audience);
+  }
+
+  /** Readers begin anew, because events were missed. */
+  #forgetAll(): void {
+    if (this.#first !== undefined) this.#first = this.#next;
+    for (const reader of this.#readers) this.#startAnew(reader, "reset");
+  }
+
+  /** How many events of each node the stream has had, as an id. */
+  get #position(): string {
+    const parts = Array.from(this.#counts, ([origin, count]) => `${origin}-${count}`);
+    return parts.length === 0 ? `${this.#epoch}-0` : parts.join(".");
   }
 
   get readers(): number {
@@ -98,9 +224,19 @@ export class EventFeed {
 
   /** Publishes an event. The caller must not change `data` afterwards, because it is encoded later. */
   publish(type: string, data: unknown, audience: Audience): void {
+    const isSent = this.#channel !== undefined && sentTypes.test(type);
+    const origin = this.#channel === undefined || isSent ? this.#epoch : this.#epoch + LOCAL;
+    const count = (this.#counts.get(origin) ?? 0) + 1;
+    this.#counts.set(origin, count);
+    if (this.#first !== undefined) this.#keep(origin, count, type, data, audience);
+    if (isSent && performance.now() < this.#sendUntil)
+      this.#channel?.publish(EVENT, { origin, count, type, data, audience });
+  }
+
+  #keep(origin: string, count: number, type: string, data: unknown, audience: Audience): void {
     const number = this.#next++;
-    if (this.#first === undefined) return;
-    this.#ring[number % this.#options.size] = { number, type, data, audience, bytes: undefined };
+    const id = this.#counts.size === 1 ? `${origin}-${count}` : this.#position;
+    this.#ring[number % this.#options.size] = { id, origin, count, type, data, audience, bytes: undefined };
     if (this.#readers.size === 0) return;
     if (!this.#scheduled) this.#schedule();
     // A quarter of the ring is waiting: the pause ends early, so that no event is overwritten before it was sent.
@@ -120,10 +256,9 @@ export class EventFeed {
     lastEventId: string | undefined,
     isAuthorized: () => Promise<boolean>,
   ): void {
-    if (this.#first === undefined) this.onFirstReader?.();
-    this.#first ??= this.#next;
-    const resumed = lastEventId === undefined ? undefined : this.#numberAfter(lastEventId);
-    const next = resumed ?? this.#next;
+    this.#begin();
+    const resumed = lastEventId === undefined ? undefined : this.#missedSince(lastEventId);
+    const next = this.#next;
     const reader: Reader = { outgoing, grant, isAuthorized, next, blockedAt: undefined };
     openEventStream(outgoing);
     const expiry = this.#endAtExpiry(reader);
@@ -143,7 +278,9 @@ export class EventFeed {
     this.#readers.add(reader);
     this.#write(reader, toChunk(Buffer.from("retry: 2000\n\n")));
     if (resumed === undefined) this.#startAnew(reader, lastEventId === undefined ? "ready" : "reset");
-    this.#pump(reader, this.#next);
+    else
+      for (const event of resumed)
+        if (isFor(event.audience, grant)) this.#write(reader, toChunk(encode(event)));
   }
 
   /** Ends the streams of invalid tokens. Call it after a token was withdrawn. */
@@ -154,6 +291,7 @@ export class EventFeed {
   close(): void {
     clearInterval(this.#heartbeat);
     clearTimeout(this.#rest);
+    for (const stop of this.#stops) stop();
     for (const reader of this.#readers) {
       this.#pump(reader, this.#next);
       reader.outgoing.end();
@@ -166,14 +304,28 @@ export class EventFeed {
   }
 
   /**
-   * The number of the next event after the one with this id. Undefined when that event is no longer kept, or the id
-   * is from another run of the server.
+   * The kept events that a reader with this id has not had. Undefined when some of them are no longer kept, or the id is
+   * not one of this stream.
    */
-  #numberAfter(id: string): number | undefined {
-    const [epoch, digits] = id.split("-");
-    if (epoch !== this.#epoch || digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined;
-    const next = Number(digits) + 1;
-    return next >= this.#oldest && next <= this.#next ? next : undefined;
+  #missedSince(id: string): FeedEvent[] | undefined {
+    const had = new Map<string, number>();
+    for (const part of id.split(".")) {
+      const [, origin = "", digits = ""] = /^([a-z0-9_]+)-(\d{1,15})$/.exec(part) ?? [];
+      if (origin === "") return undefined;
+      had.set(origin, Number(digits));
+    }
+    const kept = Array.from(
+      { length: this.#next - this.#oldest },
+      (_, at) => this.#ring[(this.#oldest + at) % this.#options.size]!,
+    );
+    const missed = kept.filter(({ origin, count }) => count > (had.get(origin) ?? 0));
+    for (const [origin, count] of had) {
+      const latest = this.#counts.get(origin);
+      if (latest === undefined && origin.endsWith(LOCAL)) continue;
+      if (latest === undefined || count > latest) return undefined;
+      if (missed.filter((event) => event.origin === origin).length !== latest - count) return undefined;
+    }
+    return missed;
   }
 
   /** All events of one turn of the event loop, or of one rest, are written together. */
@@ -225,8 +377,7 @@ export class EventFeed {
     for (let number = from; number < to; number++) {
       const event = this.#ring[number % this.#options.size]!;
       if (!isFor(event.audience, grant)) continue;
-      event.bytes ??= Buffer.from(eventText(event.type, event.data, `${this.#epoch}-${event.number}`));
-      events.push(event.bytes);
+      events.push(encode(event));
     }
     const chunk = events.length === 0 ? undefined : toChunk(...events);
     this.#batches.set(key, chunk);
@@ -235,7 +386,7 @@ export class EventFeed {
 
   #startAnew(reader: Reader, event: "ready" | "reset"): void {
     reader.next = this.#next;
-    const text = eventText(event, { at: Date.now() }, `${this.#epoch}-${this.#next - 1}`);
+    const text = eventText(event, { at: Date.now() }, this.#position);
     this.#write(reader, toChunk(Buffer.from(text)));
   }
 
@@ -295,6 +446,11 @@ export class EventFeed {
     // A timer may fire slightly early, while the token is still valid.
     return setTimeout(() => void this.#endIfUnauthorized(reader), left + 1).unref();
   }
+}
+
+function encode(event: FeedEvent): Buffer {
+  event.bytes ??= Buffer.from(eventText(event.type, event.data, event.id));
+  return event.bytes;
 }
 
 function toChunk(...parts: Buffer[]): Chunk {

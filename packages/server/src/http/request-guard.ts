@@ -17,6 +17,8 @@ interface GuardOptions {
   readonly allowedOrigins: readonly string[];
   /** How many requests each token except the master token may make. `false` sets no limit. */
   readonly rateLimit: false | RateLimit;
+  /** Among how many servers the requests of a token are divided. Default: there is no other. */
+  readonly nodes?: { readonly servers: number };
 }
 
 /** Checks every request before it is handled. Each check refuses by throwing `HttpError`. */
@@ -27,12 +29,15 @@ export class RequestGuard {
   readonly #limiter: RateLimiter | undefined;
   /** True once the server was told to stop. */
   isStopping = false;
+  /** True once the server is about to stop. It still takes requests, but asks for no more. */
+  isDraining = false;
 
   constructor(options: GuardOptions) {
     this.#options = options;
     this.#hosts = new Set(options.allowedHosts.map((host) => host.toLowerCase()));
     this.#origins = new Set(options.allowedOrigins);
-    this.#limiter = options.rateLimit === false ? undefined : new RateLimiter(options.rateLimit);
+    this.#limiter =
+      options.rateLimit === false ? undefined : new RateLimiter(options.rateLimit, undefined, options.nodes);
   }
 
   /** Whether the Host header names this server. */
@@ -165,16 +170,21 @@ interface RateLimit {
 export class RateLimiter {
   readonly #limit: RateLimit;
   readonly #now: () => number;
+  readonly #nodes: { readonly servers: number };
   readonly #buckets = new Map<string, { tokens: number; filledAt: number }>();
 
-  constructor(limit: RateLimit, now: () => number = () => performance.now()) {
+  /** Of the limit, each of several servers lets its part through: callers are divided evenly among them. */
+  constructor(limit: RateLimit, now: () => number = () => performance.now(), nodes = { servers: 1 }) {
     this.#limit = limit;
     this.#now = now;
+    this.#nodes = nodes;
   }
 
   /** Takes `count` tokens, all or none. Returns 0, or the seconds until there will be enough. */
   take(key: string, count = 1): number {
-    const { perSecond, burst } = this.#limit;
+    const { servers } = this.#nodes;
+    const perSecond = this.#limit.perSecond / servers;
+    const burst = Math.max(1, this.#limit.burst / servers);
     const now = this.#now();
     const bucket = this.#buckets.get(key) ?? { tokens: burst, filledAt: now };
     this.#buckets.set(key, bucket);

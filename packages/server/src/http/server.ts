@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import { type AddressInfo, isIPv6, type Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "@toolrack/core";
 import {
   Authenticator,
@@ -17,6 +18,7 @@ import {
   openSchedules,
   type Schedules,
 } from "../calls/index.ts";
+import { type Channel, Nodes } from "../fleet/index.ts";
 import { joinProtocol, serverProof } from "../helpers/server-address.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Store } from "../store/index.ts";
@@ -35,12 +37,19 @@ import { Router } from "./router.ts";
 import { apiRoutes } from "./routes/index.ts";
 import { oauthCallbackMount } from "./routes/mcp-servers.ts";
 import { defaultHttpSettings, type HttpServices, type HttpSettings, type ServedApp } from "./services.ts";
-import type { HttpExtension, Mount } from "./wire/index.ts";
+import type { Forwarder, HttpExtension, Mount } from "./wire/index.ts";
 import { sendError } from "./wire/index.ts";
 
 export interface ServerOptions extends Partial<HttpSettings> {
   readonly app: ServedApp;
   readonly store: Store;
+  /** What the nodes on one PostgreSQL tell each other. Default: there are no others. */
+  readonly channel?: Channel;
+  /** Default: this node alone. */
+  readonly nodes?: Nodes;
+  readonly forwarder?: Forwarder | undefined;
+  /** Called when somebody asks for the end of this node. The caller of `startServer` then closes it. */
+  readonly onDrain?: () => void;
   /** The approval inbox of the app. Default: a new inbox, with the questions that wait in the store. */
   readonly approvals?: ApprovalInbox;
   /** The call service, when other surfaces share it. The server closes it. */
@@ -72,6 +81,11 @@ export interface RunningServer {
   /** The workspace's own token, the master token. */
   readonly token: string;
   /**
+   * Says that the server is about to stop, and resolves when load balancers have had time to notice. All requests are
+   * answered until then.
+   */
+  drain(): Promise<void>;
+  /**
    * Stops accepting requests, waits for calls up to a limit, cancels the rest, and resolves when their records are
    * written. The app and the store stay open; the caller of `startServer` closes them.
    */
@@ -84,6 +98,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     app,
     store,
     logger,
+    channel,
+    nodes = new Nodes(options.store, {
+      role: "server",
+      calls: () => options.app.registry.activeCalls().length,
+    }),
+    forwarder,
+    onDrain = () => {},
     approvals = await ApprovalInbox.open({ store, logger }),
     calls: openedCalls,
     schedules: openedSchedules,
@@ -107,7 +128,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     openCalls({ book: app.book, store, logger, maxCallsPerTool, learning: app.config.search?.learning });
   const { service, recorder } = calls;
   const schedules = openedSchedules ?? openSchedules({ store, service, book: app.book, logger });
-  const feed = new EventFeed({ size: feedSize, heartbeat });
+  const feed = new EventFeed({ size: feedSize, heartbeat }, channel);
   const metrics = new Metrics();
   const reloads = new ReloadLog(app.report);
   const publish = publishRack(feed, service);
@@ -125,11 +146,24 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const loops = new Loops({ registry, store, logger });
   unsubscribe.push(() => void loops.close());
   const authenticator = new Authenticator(token, store.tokens);
-  const guard = new RequestGuard({ ...settings, authenticator });
+  // A token that another node took back stops working here too.
+  const followingTokens = store.follower.follow("tokens", {
+    refresh: async (isAnnounced) => {
+      if (!isAnnounced) return;
+      authenticator.forget();
+      await Promise.all([service.endWithdrawn(), feed.endWithdrawn()]);
+      for (const extension of extensions) await extension.grantsChanged?.();
+    },
+    failed: (error) => logger.warn("Tokens that others changed could not be read:", error),
+  });
+  unsubscribe.push(() => void followingTokens.stop());
+  const guard = new RequestGuard({ ...settings, authenticator, nodes });
   const services: HttpServices = {
     ...app,
     ...{
       store,
+      nodes,
+      forwarder,
       approvals,
       schedules,
       switches,
@@ -143,6 +177,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       guard,
     },
     ...{ service, recorder, feed, metrics, settings, logger },
+    drain: async (node) => {
+      if (node === store.instance.id) onDrain();
+      else await channel?.request(node, DRAIN, {});
+    },
     grantsChanged: async () => {
       for (const extension of extensions) await extension.grantsChanged?.();
     },
@@ -152,6 +190,18 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const routes = apiRoutes(services, extensions);
   const router = new Router(services, { routes, mounts: [...mounts, ...signIns], pages });
   const server = makeServer(router, services);
+  unsubscribe.push(channel?.listen(DRAIN, () => onDrain()) ?? (() => {}));
+  const { drainDelay = channel?.isShared === true ? DRAIN_DELAY : 0 } = settings;
+  // Load balancers learn that they should ask others, and clients that they should connect anew.
+  const drain = async () => {
+    if (drainDelay === 0) return;
+    guard.isDraining = true;
+    nodes.isDraining = true;
+    server.prependListener("request", (_, outgoing) => {
+      outgoing.shouldKeepAlive = false;
+    });
+    await Promise.all([nodes.announce(), wait(drainDelay)]);
+  };
   const stop = async () => {
     guard.isStopping = true;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -173,16 +223,24 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     await stop();
     throw thrown;
   }
+  nodes.url = urlOf(server, host);
+  forwarder?.serve(nodes.url);
+  void nodes.announce();
   let stopped: Promise<void> | undefined;
   return {
     url: urlOf(server, host),
     token,
+    drain,
     close() {
       stopped ??= stop();
       return stopped;
     },
   };
 }
+
+/** The topic on which a node is asked to end. */
+const DRAIN = "drain";
+const DRAIN_DELAY = 5_000;
 
 /** How long the last answers may take to be sent after everything else has ended, in milliseconds. */
 const LAST_ANSWERS_TIMEOUT = 1_000;

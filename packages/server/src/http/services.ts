@@ -12,6 +12,7 @@ import type {
 } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import type { LoadReport, ToolFiles } from "../files/index.ts";
+import type { Nodes } from "../fleet/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
@@ -20,6 +21,7 @@ import type { ConnectedClients, ReloadLog } from "./event-publishers.ts";
 import type { EventFeed } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
 import type { RequestGuard } from "./request-guard.ts";
+import type { Forwarder } from "./wire/index.ts";
 
 /** The parts of an opened workspace that the server uses. */
 export interface ServedApp {
@@ -40,6 +42,12 @@ export interface ServedApp {
 /** The parts of the server that the routes use. */
 export interface HttpServices extends ServedApp {
   readonly store: Store;
+  /** The servers and workers on the same database. */
+  readonly nodes: Nodes;
+  /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
+  readonly forwarder: Forwarder | undefined;
+  /** Ends this node, or asks another to end, once its calls have. */
+  readonly drain: (node: string) => Promise<void>;
   readonly approvals: ApprovalInbox;
   readonly schedules: Schedules;
   readonly switches: ToolSwitches;
@@ -85,6 +93,11 @@ export interface HttpSettings {
   readonly requestTimeout: number;
   /** How long calls may go on after the server was told to stop, in milliseconds. Default 10,000. */
   readonly drainTimeout: number;
+  /**
+   * How long the server still takes calls after it was told to stop, while `GET /readyz` answers 503, so that a load
+   * balancer sends them elsewhere. Milliseconds. Default 5,000 where nodes may share the database, otherwise 0.
+   */
+  readonly drainDelay: number | undefined;
   /** Interval of heartbeats on a silent event stream, in milliseconds. Default 15,000. */
   readonly heartbeat: number;
   /** How many past events a reconnecting reader can still get. Default 10,000. */
@@ -100,6 +113,7 @@ export const defaultHttpSettings: HttpSettings = {
   headersTimeout: 10_000,
   requestTimeout: 60_000,
   drainTimeout: 10_000,
+  drainDelay: undefined,
   heartbeat: 15_000,
   feedSize: 10_000,
 };

@@ -8,6 +8,7 @@ import {
   isInside,
   openValues,
   realPathOf,
+  requireSharedToken,
   type Secrets,
   type ToolValues,
   Unapproved,
@@ -23,9 +24,10 @@ import {
   resumeCall,
 } from "../calls/index.ts";
 import { loadEnvironment } from "../config/index.ts";
-import { type Channel, openChannel } from "../fleet/index.ts";
+import { type Channel, Nodes, openChannel } from "../fleet/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
+import { type Forwarder, openForwarder } from "../http/wire/index.ts";
 import {
   ConfigurationError,
   McpServers,
@@ -57,6 +59,9 @@ export interface OpenedRack {
   readonly store: Store;
   /** What the nodes on one PostgreSQL tell each other. */
   readonly channel: Channel;
+  readonly nodes: Nodes;
+  /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
+  readonly forwarder: Forwarder | undefined;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
@@ -93,6 +98,7 @@ export async function openRack(
   for (const problem of secrets.problems()) logger.warn(problem);
   // The token is created before the tools are loaded, so that it is masked in all their results.
   const token = await ensureMasterToken(root);
+  if (store.engine !== "sqlite") await requireSharedToken(token, store.identity);
   // Set below: the workspace needs the inbox, and the inbox needs the workspace.
   let rack: { readonly app: App; calls?: Calls; mcpServers?: McpServers } | undefined;
   const approvals = await ApprovalInbox.open({
@@ -145,13 +151,25 @@ export async function openRack(
     book: app.book,
     store,
     logger,
+    channel,
     maxCallsPerTool,
     busyFor: lanes && ((tool) => lanes.busyFor(tool)),
     learning: config.search?.learning,
   });
   rack.calls = calls;
+  const nodes = new Nodes(store, {
+    role: options.isWorker === true ? "worker" : "server",
+    calls: () => registry.activeCalls().length,
+  });
+  opened.defer(() => nodes.close());
+  const forwarder = channel.isShared
+    ? await openForwarder(channel, nodes, await secrets.sharedKey())
+    : undefined;
+  opened.defer(() => forwarder?.close());
   const mcp = createMcpSurface({
     registry,
+    node: channel.isShared ? channel.node : undefined,
+    forwarder,
     service: calls.service,
     recorder: calls.recorder,
     store,
@@ -167,7 +185,19 @@ export async function openRack(
     expertById: (id) => expertView(skills.experts.byId(id)),
     onExpertsChanged: (listener) => skills.experts.subscribe(listener),
   });
-  const parts = { app, store, channel, approvals, calls, mcp, mcpServers, values, interrupted };
+  const parts = {
+    app,
+    store,
+    channel,
+    nodes,
+    forwarder,
+    approvals,
+    calls,
+    mcp,
+    mcpServers,
+    values,
+    interrupted,
+  };
   followOthers(parts, logger);
   return parts;
 }

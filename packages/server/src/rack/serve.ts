@@ -41,6 +41,8 @@ export interface Serving {
   readonly interrupted: number;
   /** The keys of MCP servers that are starting, whose tools are not on the rack yet. */
   readonly startingServers: () => string[];
+  /** Resolves when somebody asks over the API for the end of this node, which is then to be closed. */
+  readonly whenDraining: Promise<void>;
   /** Accepts no more calls, waits a while for running calls, cancels the rest and closes everything. */
   close(): Promise<void>;
 }
@@ -59,12 +61,14 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     import("../chat/index.ts"),
     import("./open-chat.ts"),
   ]);
+  const draining = Promise.withResolvers<void>();
   // Closes in reverse order what was opened.
   const opened = new AsyncDisposableStack();
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const { app, store, approvals, calls, mcp, mcpServers, values, interrupted } = rack;
+    const { app, store, channel, nodes, forwarder, approvals, calls, mcp, mcpServers, values, interrupted } =
+      rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -80,6 +84,10 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const server = await startServer({
       app,
       store,
+      channel,
+      nodes,
+      forwarder,
+      onDrain: () => draining.resolve(),
       approvals,
       calls,
       schedules,
@@ -130,7 +138,11 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       interrupted,
       startingServers: () =>
         mcpServers.list().flatMap(({ key, state }) => (state === "starting" ? [key] : [])),
-      close: () => opened.disposeAsync(),
+      whenDraining: draining.promise,
+      async close() {
+        await server.drain();
+        await opened.disposeAsync();
+      },
     };
   } catch (thrown) {
     await opened.disposeAsync();

@@ -292,6 +292,12 @@ export class ChatRepository {
     return turn === undefined ? undefined : this.getMessage(turn);
   }
 
+  /** The id of the node that answers a message of the session. Undefined when no message is answered. */
+  async nodeOf(sessionId: string): Promise<string | undefined> {
+    const session = await this.#findSession(sessionId);
+    return session?.turn == null ? undefined : (session.instance ?? undefined);
+  }
+
   /** Takes over the running messages of dead processes. Each message is given to one process only. */
   async claimOrphans(): Promise<ChatMessage[]> {
     const busy = await this.#db

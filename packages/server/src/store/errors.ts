@@ -1,6 +1,13 @@
-/** The rest of a long result is in the blob directory of another node, or was deleted. */
-export class ResultElsewhereError extends Error {
-  override readonly name = "ResultElsewhereError";
+/** A part of a record, such as a long result, is not where it was kept: somebody deleted it, or its storage was lost. */
+export class BlobMissingError extends Error {
+  override readonly name = "BlobMissingError";
+
+  constructor(
+    name: string,
+    why = "Somebody deleted it, or its storage was lost: bring it back from a backup.",
+  ) {
+    super(`A part of this record, the blob ${name}, is missing. ${why}`);
+  }
 }
 
 /** Another row has the same value already. `field` names the member that has this value. */

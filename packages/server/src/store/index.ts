@@ -1,4 +1,5 @@
 export type { AnsweredFor, ApprovalQuery, ApprovalRule, ApprovalStore, StoredApproval } from "./approvals.ts";
+export type { Blobs } from "./blobs.ts";
 export type { CallQuery } from "./calls/call-query.ts";
 export type { CallLine, CallTrace, StartedCall, StoredCall } from "./calls/call-row.ts";
 export type { CallStore } from "./calls/calls.ts";
@@ -16,11 +17,11 @@ export type {
 } from "./chat.ts";
 export { isFullDisk, StoreUnavailable, type UnavailableReason } from "./database-errors.ts";
 export {
+  BlobMissingError,
   ExpertConflictError,
   InvalidCursorError,
   McpServerError,
   RepairRefused,
-  ResultElsewhereError,
   SkillChangedError,
   SkillConflictError,
 } from "./errors.ts";

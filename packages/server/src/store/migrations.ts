@@ -52,7 +52,10 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   "0030_fleet": async (db, engine) => {
     await createTables(db, engine);
     await addColumn(db, engine, "instances", "info", "text");
-    if (engine === "postgres") await announceChanges(db);
+    if (engine !== "postgres") return;
+    // A part of a value that PostgreSQL has not compressed is read without the rest.
+    await sql`alter table blob_parts alter column data set storage external`.execute(db);
+    await announceChanges(db);
   },
   // Adds the column `lane` to `calls`.
   "0040_lanes": (db, engine) => addColumn(db, engine, "calls", "lane"),

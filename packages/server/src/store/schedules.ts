@@ -1,3 +1,4 @@
+import type { Instance } from "./instances.ts";
 import { toKey } from "./keys.ts";
 import { changesRows, findRow, json, rowMap, updateRows } from "./row-mapping.ts";
 import type { StoreDatabase } from "./schema.ts";
@@ -42,6 +43,8 @@ interface ScheduleStep {
 }
 
 const DUE_AT_ONCE = 100;
+/** Milliseconds in which the row of a schedule's call is written, after the schedule was moved on to it. */
+const TIME_TO_BEGIN = 2_000;
 
 const map = rowMap<StoredSchedule>()("schedules", { arguments: json("input"), timing: json() });
 
@@ -58,9 +61,11 @@ const schedules = {
 
 export class ScheduleRepository {
   readonly #db: StoreDatabase;
+  readonly #instance: Pick<Instance, "id">;
 
-  constructor(db: StoreDatabase) {
+  constructor(db: StoreDatabase, instance: Pick<Instance, "id">) {
     this.#db = db;
+    this.#instance = instance;
   }
 
   async add(schedule: NewSchedule): Promise<StoredSchedule> {
@@ -108,10 +113,11 @@ export class ScheduleRepository {
 
   /**
    * Moves the schedule on from a due time, before the call is made. Of all processes that try this, on any
-   * node and after any crash, one gets true and makes the call, so that no due time is run twice.
+   * node and after any crash, one gets true and makes the call, so that no due time is run twice. `busy`: nothing was
+   * changed, because the schedule's last call still runs on another node. Which calls this process runs, the caller knows.
    */
-  advance(id: string, { dueAt, nextRunAt, callId }: ScheduleStep): Promise<boolean> {
-    const change = this.#db
+  async advance(id: string, { dueAt, nextRunAt, callId }: ScheduleStep): Promise<boolean | "busy"> {
+    let change = this.#db
       .updateTable("schedules")
       .set(({ eb }) => ({
         state: nextRunAt === undefined ? "finished" : "active",
@@ -124,7 +130,21 @@ export class ScheduleRepository {
       .where("id", "=", id)
       .where("state", "=", "active")
       .where("next_run_at", "=", dueAt);
-    return changesRows(change);
+    if (callId === undefined) return changesRows(change);
+    // The call's row is written before the call begins, a moment after the schedule was moved on.
+    const begun = Date.now() - TIME_TO_BEGIN;
+    change = change.where(({ not, or, and, eb, exists, selectFrom }) => {
+      const last = selectFrom("calls").select("call_id").whereRef("call_id", "=", "schedules.last_call_id");
+      return not(
+        or([
+          exists(last.where("state", "=", "running").where("instance", "!=", this.#instance.id)),
+          and([eb(eb.fn.coalesce("last_run_at", eb.val(0)), ">", begun), not(exists(last))]),
+        ]),
+      );
+    });
+    if (await changesRows(change)) return true;
+    const now = await findRow(this.#db, "schedules", { id, state: "active", next_run_at: dueAt });
+    return now !== undefined && "busy";
   }
 
   /** False when the schedule is not active. */

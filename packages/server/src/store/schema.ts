@@ -51,7 +51,7 @@ export const tables = {
   // Long texts of nodes that share a database server, cut into parts: see `blobs.ts`.
   blobs: ["name code primary, size whole, used_at whole"],
   blob_parts: ["name code, part integer, data bytes"],
-  // Values by which a node knows that it has the same key and token as all others: see `access/fleet-key.ts`.
+  // Values by which a node knows that it has the same key and token as all others: see `access/encryption.ts`.
   identity: ["name code primary, value text"],
   approvals: [
     "id code primary, call_id key, parent_call_id key?, tool_name key, display_name key, session_id key",

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { makeOwnFolder } from "../helpers/index.ts";
 import { ApprovalRepository, type ApprovalStore } from "./approvals.ts";
-import { BlobDirectory } from "./blobs.ts";
+import { BlobFolder, Blobs } from "./blobs.ts";
 import { CallJournals } from "./calls/call-journal.ts";
 import { collectBlobs, fillCounts, pruneCalls, pruneCounts, shrinkFile } from "./calls/call-retention.ts";
 import { CallRepository, type CallStore } from "./calls/calls.ts";
@@ -23,6 +23,7 @@ import type { Engine } from "./schema.ts";
 import { SearchRepository, type SearchStore } from "./searches.ts";
 import { SkillRepository, type SkillStore } from "./skills.ts";
 import {
+  IdentityRepository,
   TokenRepository,
   type TokenStore,
   ToolSwitchRepository,
@@ -51,10 +52,14 @@ export interface Store {
   readonly usage: UsageStore;
   readonly searches: SearchStore;
   readonly registryVersion: RegistryVersion;
+  /** Values that all nodes on a database agree on. */
+  readonly identity: IdentityRepository;
   /** Follows what other processes change in the same database. */
   readonly follower: Follower;
   /** This process among those that have the database open. */
   readonly instance: Instance;
+  /** Long texts, which all nodes can read. Those to which no call refers are deleted after an hour. */
+  readonly blobs: Blobs;
   /**
    * Deletes records older than `maxAge` (milliseconds), then the oldest calls until all take less than `maxBytes`, and
    * blobs that nothing refers to. Running calls, open questions and active schedules stay. Before that, counts the calls
@@ -83,12 +88,22 @@ export interface StoreOptions {
    * The URL of a database server: `postgres://…`, `mysql://…` or `mariadb://…`. Without it, SQLite is used.
    */
   readonly url?: string;
+  /**
+   * Where long results are kept when the database is a server: `s3://…` or `file://…`. Default: the variable `BLOBS_URL`,
+   * or else the database. With SQLite they are files of `directory`.
+   */
+  readonly blobs?: string;
   /** Gets warnings and errors, such as that the database does not answer. Default: the console. */
   readonly logger?: Pick<Logger, "warn" | "error">;
 }
 
 /** Opens the store and brings its tables up to date. */
-export async function openStore({ directory, url = "", logger = console }: StoreOptions): Promise<Store> {
+export async function openStore({
+  directory,
+  url = "",
+  blobs: address = process.env.BLOBS_URL,
+  logger = console,
+}: StoreOptions): Promise<Store> {
   const engine = engineOf(url);
   makeOwnFolder(directory);
   const place = engine === "sqlite" ? join(directory, "toolrack.db") : url;
@@ -105,12 +120,16 @@ export async function openStore({ directory, url = "", logger = console }: Store
     throw new Error(`Cannot open ${shown}: ${reasonOf(error)}${adviceFor(error)}`, { cause: error });
   });
   const { db } = database;
-  const blobs = new BlobDirectory(join(directory, "blobs"));
+  const blobs = await openBlobs(database, join(directory, "blobs"), address).catch(async (error) => {
+    await instance.stop();
+    await database.close();
+    throw error;
+  });
   const journals = new CallJournals(database, locks, instance, logger);
   const calls = new CallRepository(database, { blobs, instance, journals, logger });
   await calls.settle();
   const approvals = new ApprovalRepository(db, instance);
-  const schedules = new ScheduleRepository(db);
+  const schedules = new ScheduleRepository(db, instance);
   const chat = new ChatRepository(db, instance);
   const usage = new UsageRepository(db);
   const searches = new SearchRepository(db);
@@ -136,7 +155,9 @@ export async function openStore({ directory, url = "", logger = console }: Store
     searches,
     registryVersion,
     follower,
+    identity: new IdentityRepository(db, engine),
     instance,
+    blobs,
     async prune(retention) {
       const { maxAge, signal } = retention;
       const oldest = maxAge === undefined ? Number.NEGATIVE_INFINITY : Date.now() - maxAge;
@@ -195,6 +216,13 @@ async function open(
     await database.close().catch(() => {});
     throw error;
   }
+}
+
+async function openBlobs({ engine, db }: OpenedDatabase, folder: string, address?: string): Promise<Blobs> {
+  if (engine === "sqlite") return new Blobs(new BlobFolder(folder));
+  // Loaded only where it is used: most workspaces keep their records in SQLite.
+  const { openSharedBlobs } = await import("./shared-blobs.ts");
+  return openSharedBlobs(db, engine, folder, address);
 }
 
 /** Passes on to the follower what PostgreSQL announces, and with each heartbeat what was missed. */

@@ -12,7 +12,7 @@ import {
   text,
   updateRows,
 } from "./row-mapping.ts";
-import type { StoreDatabase } from "./schema.ts";
+import type { Engine, StoreDatabase } from "./schema.ts";
 import type { RegistryVersion } from "./versions.ts";
 
 export interface StoredToken {
@@ -204,3 +204,25 @@ export class ToolSwitchRepository {
 }
 
 export type ToolSwitchStore = Pick<ToolSwitchRepository, keyof ToolSwitchRepository>;
+
+/** Values by which nodes know that they have the same key and token. The first node to give a value decides it. */
+export class IdentityRepository {
+  readonly #db: StoreDatabase;
+  readonly #engine: Engine;
+
+  constructor(db: StoreDatabase, engine: Engine) {
+    this.#db = db;
+    this.#engine = engine;
+  }
+
+  async get(name: string): Promise<string | undefined> {
+    return (await findRow(this.#db, "identity", { name }))?.value;
+  }
+
+  /** Returns the value that counts: the given one, or one that was there before. */
+  async agree(name: string, value: string): Promise<string> {
+    const row = this.#db.insertInto("identity").values({ name, value });
+    await (this.#engine === "mysql" ? row.ignore() : row.onConflict((on) => on.doNothing())).execute();
+    return (await this.get(name)) ?? value;
+  }
+}

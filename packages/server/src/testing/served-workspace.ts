@@ -36,11 +36,17 @@ export class ServedWorkspace implements AsyncDisposable {
       before += text;
     };
     child.stderr!.setEncoding("utf8").on("data", note);
+    child.stdout!.setEncoding("utf8").on("data", note);
     const [line] = await Promise.race([once(createInterface(child.stdout!), "line"), ended]);
-    if (typeof line !== "string") throw new Error(`The server did not start: ${before}`);
+    if (typeof line !== "string" || !line.startsWith('{"type":"ready"')) {
+      await ended;
+      throw new Error(`The server did not start: ${before}`);
+    }
+    child.stdout!.off("data", note);
     // The lines of calls are of no use here, but a full pipe would hold the server up.
     child.stdout!.resume();
-    const token = readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
+    const token =
+      environment.TOOLRACK_OPERATOR_TOKEN ?? readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
     const served = new ServedWorkspace(child, ended, JSON.parse(line).url, token);
     child.stderr!.off("data", note).on("data", (text) => {
       served.#said += text;

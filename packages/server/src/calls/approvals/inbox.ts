@@ -121,6 +121,13 @@ export class ApprovalInbox {
       refresh: () => this.#takeAnswers(),
       failed: (error) => logger.debug("It could not be looked for answers that other processes took:", error),
     });
+    store.follower.follow("approvals", {
+      // Where the database does not announce changes, `refresh` reads the rules.
+      refresh: async (isAnnounced) => {
+        if (isAnnounced) await this.#rules.refresh();
+      },
+      failed: (error) => logger.warn("Approval rules that others changed could not be read:", error),
+    });
   }
 
   /** Opens the inbox. Closes questions whose process is gone, unless their call can be repeated. */

@@ -7,6 +7,7 @@ import {
   refuseHead,
   routesFor,
   s,
+  sent,
 } from "../../http/wire/index.ts";
 import type { ChatSession } from "../../store/index.ts";
 import { howToConfigure } from "../providers.ts";
@@ -48,6 +49,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
     return { chat, session: await chat.sessions.require({ grant }, id) };
   };
   const { heartbeat } = parts.settings;
+  const { store, forwarder } = parts;
   return [
     route("GET /api/chat", "describeChat", "Whether there is a model to talk to, and its limits", {
       answer: [
@@ -213,7 +215,7 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
       "What happens in the turn under way, until it ends",
       {
         description:
-          "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Who has read the end is answered 204. Of a turn on another node of the same store it tells what is stored, about once a second.",
+          "With `Last-Event-ID` it goes on after that event. Without it, or when that is not known any more, it begins with `message`: the answer as it is now. A conversation in which nothing happens answers with its last message and `end`. Who has read the end is answered 204. Of a turn of another process on the same SQLite file it tells what is stored, about once a second.",
         ...ofSession,
         answer: ["The stream.", s.text(), "text/event-stream"],
         empty: "The end was read already.",
@@ -221,6 +223,11 @@ export function chatRoutes(parts: ChatRouteParts): Route[] {
           const { incoming, outgoing } = request;
           refuseHead(incoming);
           const { chat, session } = await find(request);
+          const node = forwarder && (await store.chat.nodeOf(session.id));
+          if (node !== store.instance.id && forwarder?.mayForward(node, incoming)) {
+            await forwarder.forward(node, incoming, outgoing);
+            return sent;
+          }
           return resumeTurn(chat, session, incoming, outgoing, heartbeat);
         },
       },

@@ -1,5 +1,6 @@
 import { isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
+import { setTimeout as wait } from "node:timers/promises";
 import { type CallFollower, callLines, LineGatherer, toLogLine } from "../../calls/index.ts";
 import type { LoadReport } from "../../files/index.ts";
 import { isRecord, shellQuote } from "../../helpers/index.ts";
@@ -16,10 +17,13 @@ export interface ServeCommandOptions {
   readonly host?: string;
   readonly port?: number;
   readonly watch: boolean;
+  readonly drain?: boolean;
 }
 
 /** `toolrack serve`: serves the workspace until it is stopped, which is the normal end. */
-export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions): Promise<void> {
+export async function serve(cli: Cli, options: ServeCommandOptions): Promise<void> {
+  const { host, port, watch } = options;
+  if (options.drain === true) return drain(cli);
   const root = findWorkspace(cli);
   const tellMade = watchMade(cli, root);
   // A line for every call: data on standard output with `--json`, otherwise talk.
@@ -53,11 +57,25 @@ export async function serve(cli: Cli, { host, port, watch }: ServeCommandOptions
   tellMade();
   await tellReady(cli, serving, watch);
   tellReach(cli, serving, host ?? serving.app.config.server?.host ?? "127.0.0.1");
-  await stopped;
+  await Promise.race([stopped, serving.whenDraining]);
   cli.talk("Stopping: calls under way may end. Once more stops at once.");
   await serving.close();
   lines.close();
   cli.talk("Stopped.");
+}
+
+/** `toolrack serve --drain`: has the server that runs on the workspace hand over and end, and waits for it. */
+async function drain(cli: Cli): Promise<void> {
+  const { askServer } = await import("../server-client.ts");
+  const { readServerAddress, isAlive } = await import("../../helpers/server-address.ts");
+  const address = await readServerAddress(findWorkspace(cli));
+  const { items } = await askServer<{ items: { id: string; isSelf: boolean }[] }>(cli, "/api/nodes");
+  const id = items.find(({ isSelf }) => isSelf)?.id;
+  await askServer(cli, `/api/nodes/${id}/drain`, "POST");
+  cli.talk(`The server at ${address?.url} ends when its calls have.`);
+  while (address !== undefined && isAlive(address)) await wait(100);
+  if (cli.json) cli.printJsonLine({ type: "drained", url: address?.url });
+  else cli.talk("It has ended.");
 }
 
 async function start(cli: Cli, root: string, options: ServeOptions): Promise<Serving> {

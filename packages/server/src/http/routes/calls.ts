@@ -73,6 +73,13 @@ export function callRoutes(services: HttpServices): Route[] {
           await recorder.flush();
           return detailOf(await requireCall(grant, callId, services), grant);
         }
+        const node = await service.nodeOf(callId);
+        if (node !== undefined) {
+          // Throws when the caller may not see the call.
+          await requireCall(grant, callId, services);
+          if (await service.cancelElsewhere(node, callId, query.reason))
+            return detailOf(await requireCall(grant, callId, services), grant);
+        }
         const { outcome } = await requireEnded(services, callId, grant);
         const message = `The call "${callId}" has ended (${outcome}); there is nothing to cancel.`;
         throw new HttpError("call_ended", message, { details: { callId, status: outcome } });
@@ -85,7 +92,7 @@ export function callRoutes(services: HttpServices): Route[] {
         limit: s.integer({ minimum: 1, maximum: 1_000_000, default: PAGE }),
       },
       answer: ["A page of the text.", s.ref("ResultPage")],
-      errors: ["call_not_found", "call_running", "result_elsewhere"],
+      errors: ["call_not_found", "call_running", "result_missing"],
       async handle({ params: { callId }, query: { offset = 0, limit = PAGE }, grant }) {
         await requireEnded(services, callId, grant);
         const page = await calls.readResult(callId, offset, limit);
@@ -103,7 +110,7 @@ export function callRoutes(services: HttpServices): Route[] {
           "What `GET /api/calls/{callId}` answers, with the whole text of the result where that has only its beginning.",
         params,
         answer: ["The call.", s.ref("Call")],
-        errors: ["call_not_found", "call_running", "result_elsewhere"],
+        errors: ["call_not_found", "call_running", "result_missing"],
         async handle({ params: { callId }, grant, outgoing }) {
           const call = await requireEnded(services, callId, grant);
           return sendRecord(call, grant, calls, outgoing);
@@ -160,8 +167,5 @@ async function requireEnded(parts: HttpServices, callId: string, grant: Grant): 
   const here = findActive(parts, callId, grant) !== undefined;
   const call = here ? undefined : await requireCall(grant, callId, parts);
   if (call !== undefined && call.outcome !== "running") return call;
-  const where = here ? "" : " It runs in another process, which alone can cancel it.";
-  throw new HttpError("call_running", `The call "${callId}" has not ended yet.${where}`, {
-    details: { callId },
-  });
+  throw new HttpError("call_running", `The call "${callId}" has not ended yet.`, { details: { callId } });
 }

@@ -45,7 +45,7 @@ export function healthRoutes({ store, log, prove, guard }: HttpServices): Route[
       answer: ["It does.", readiness],
       errors: ["not_ready", "stopping"],
       async handle() {
-        if (guard.isStopping) throw new HttpError("stopping", "The server is stopping.");
+        if (guard.isStopping || guard.isDraining) throw new HttpError("stopping", "The server is stopping.");
         const { reason, freeBytes } = await probe();
         const { records, bytes, journaled, isFull, reason: heldFor } = store.calls.held;
         const why = reason ?? heldFor;

@@ -7,6 +7,7 @@ import { healthRoutes } from "./health.ts";
 import { Linters, lintRoute } from "./lint.ts";
 import { loopRoutes } from "./loops.ts";
 import { mcpServerRoutes } from "./mcp-servers.ts";
+import { nodeRoutes } from "./nodes.ts";
 import { offeringRoutes } from "./offerings.ts";
 import { openaiRoutes } from "./openai.ts";
 import { overviewRoute } from "./overview.ts";
@@ -29,6 +30,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...healthRoutes(services),
     // The OpenAPI document includes its own route, so it is made from the complete table.
     ...serverRoutes(services, () => describeApi(routes, schemas)),
+    ...nodeRoutes(services),
     ...tokenRoutes(services),
     ...secretRoutes(services),
     ...settingRoutes(services),

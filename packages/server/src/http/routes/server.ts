@@ -182,8 +182,9 @@ export function eventRoute({ feed, authenticator }: HttpServices): Route {
       },
       answer: ["The stream.", s.text(), "text/event-stream"],
       errors: ["stopping"],
-      handle({ query, grant, incoming, outgoing }) {
+      async handle({ query, grant, incoming, outgoing }) {
         refuseHead(incoming);
+        await feed.prepare();
         const { authorization, "last-event-id": header } = incoming.headers;
         const lastEventId = typeof header === "string" ? header : query.since;
         const isAuthorized = async () =>

@@ -202,6 +202,30 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
   ),
   Secret: s.closed({ name: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
   Setting: s.closed({ name: s.text(), value: s.text(), createdAt: s.moment(), updatedAt: s.moment() }),
+  Node: s.object(
+    {
+      id: s.text(),
+      role: s.choice(["server", "worker"]),
+      name: s.text("The name of its machine and the id of its process."),
+      version: s.text(),
+      "url?": s.text("Where it listens, as it knows itself."),
+      state: s.choice(
+        ["serving", "draining", "silent"],
+        "`draining`: it takes no new work and ends soon. `silent`: it gave no sign for so long that others take up its work.",
+      ),
+      startedAt: s.moment(),
+      calls: s.count("Calls that it runs."),
+      load: s.number("The part of its time in which the process was busy, from 0 to 1."),
+      memory: s.count("Bytes."),
+      "lag?": s.number(
+        "Milliseconds that its last heartbeat took: the way to the database and back. Absent without a database server.",
+      ),
+      silence: s.number("Milliseconds since its last heartbeat."),
+      isSelf: s.boolean("The one that answers."),
+      "lanes?": s.list(s.text(), "The lanes of a worker."),
+    },
+    "A server or worker on the database.",
+  ),
   Client: s.object(
     {
       name: s.text(),

@@ -148,15 +148,16 @@ export const httpErrorCodes = {
     status: 409,
     when: "The tool changed after it was looked at, so it was not approved; `details` has its `hash` and `changes` of now.",
   },
+  node_not_found: { status: 404, when: "No node with this id is there, or it does not answer." },
   call_exists: { status: 409, when: "A call with the wanted `callId` exists." },
   call_unwritable: {
     status: 409,
     when: "The call cannot be written down as a test: its record is not whole, a secret cannot be left out (`details.path`), or the file of tests refuses it.",
   },
   call_ended: { status: 409, when: "The call has ended and cannot be cancelled any more." },
-  result_elsewhere: {
-    status: 410,
-    when: "The whole of a long result is on another node, or was deleted. The record has its beginning.",
+  result_missing: {
+    status: 500,
+    when: "A part of the record, such as the whole of a long result, is not where it was kept: somebody deleted it, or its storage was lost.",
   },
   call_running: { status: 409, when: "The call has not ended and has no result yet." },
   arguments_redacted: {

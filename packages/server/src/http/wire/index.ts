@@ -27,6 +27,7 @@ export {
   toolPattern,
 } from "./body-rules.ts";
 export { HttpError, type HttpErrorCode, httpErrorCodes } from "./errors.ts";
+export type { Forwarder } from "./forward.ts";
 export {
   type ExtensionParts,
   type HttpExtension,
@@ -38,3 +39,9 @@ export {
   sent,
 } from "./route.ts";
 export * as s from "./schema.ts";
+
+import type { Forwarder } from "./forward.ts";
+
+/** Loaded only where several nodes share a database. */
+export const openForwarder = async (...parts: ConstructorParameters<typeof Forwarder>): Promise<Forwarder> =>
+  new (await import("./forward.ts")).Forwarder(...parts);

@@ -5,6 +5,7 @@ import type { Grant } from "../../access/index.ts";
 import type { Experts } from "../../skills/index.ts";
 import type { Store } from "../../store/index.ts";
 import type { HttpErrorCode } from "./errors.ts";
+import type { Forwarder } from "./forward.ts";
 import type { Schema, Shape, Values } from "./schema.ts";
 
 /** A request that passed all checks and fits the schemas of its route. */
@@ -136,6 +137,8 @@ export interface ExtensionParts {
   readonly store: Store;
   readonly settings: { readonly heartbeat: number };
   readonly logger: Logger;
+  /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
+  readonly forwarder?: Forwarder | undefined;
 }
 
 /** Routes of another surface in the API's table, with the same guard and OpenAPI document. */

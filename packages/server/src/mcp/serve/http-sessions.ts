@@ -28,9 +28,9 @@ export class HttpSession extends ClientSession {
   readonly unsubscribe: (() => void)[] = [];
   #stream: EventStream | undefined;
 
-  constructor(caller: Caller) {
+  constructor(caller: Caller, node: string | undefined) {
     // Messages that belong to no request are lost while the client has no open stream.
-    super(caller, (message) => this.#stream?.writer.send(message));
+    super(caller, (message) => this.#stream?.writer.send(message), node === undefined ? "" : `${node}.`);
   }
 
   get isIdle(): boolean {
@@ -109,7 +109,7 @@ export class HttpSessions {
    * undefined when no session can be ended to make room for it, or the server is stopping.
    */
   open(caller: Caller, params: RpcParams): HttpSession | undefined {
-    const session = new HttpSession(caller);
+    const session = new HttpSession(caller, this.#serving.node);
     session.initialize(params);
     if (this.#isClosed || !this.#makeRoom(caller.grant)) return undefined;
     this.#sessions.set(session.id, session);

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { type Grant, GrantWatch, masterGrant } from "../../access/index.ts";
+import { isRecord } from "../../helpers/index.ts";
 import { HttpError, type Mount, originOf, readBody, whenGone } from "../../http/wire/index.ts";
 import {
   longestMessage,
@@ -36,6 +37,11 @@ import { type HttpSession, HttpSessions, type SessionLimits } from "./http-sessi
 import type { JoinedClients } from "./joined-clients.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { ClientRequest, type Peer } from "./session.ts";
+
+/** The node in the id of a session or in a `requestState`: both begin with it where nodes share a database. */
+function nodeIn(id: string | undefined): string | undefined {
+  return id === undefined ? undefined : /^([0-9a-f-]{36})\../.exec(id)?.[1];
+}
 
 export interface McpMountOptions {
   readonly sessions?: SessionLimits;
@@ -95,10 +101,18 @@ export class McpMount implements Mount {
       // The modern version has no sessions, and ignores the session header.
       const isModern = headers["mcp-protocol-version"] === modernVersion;
       const sessionId = isModern ? undefined : headers["mcp-session-id"]?.toString();
-      if (method !== "POST") return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
+      const elsewhere = nodeIn(sessionId);
+      if (method !== "POST") {
+        if (this.#mayForward(elsewhere, incoming))
+          return await this.#serving.forwarder?.forward(elsewhere, incoming, outgoing);
+        return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
+      }
       if (headers["content-type"] !== "application/json") checkCharset(incoming);
       const body = await readBody(incoming, this.#maxBody);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
+      const node = elsewhere ?? (await this.#nodeOf(body));
+      if (this.#mayForward(node, incoming))
+        return await this.#serving.forwarder?.forward(node, incoming, outgoing, body);
       // The caller is looked up again and the session only now: while the body was read, the expert may have
       // changed and the session may have ended.
       const caller = callerOf(incoming, grant, experts);
@@ -142,6 +156,21 @@ export class McpMount implements Mount {
     });
     this.#serving.changes.stop();
     this.#sessions.close();
+  }
+
+  /** Whether the request belongs to another node that lives. */
+  #mayForward(node: string | undefined, incoming: IncomingMessage): node is string {
+    const { forwarder, node: own } = this.#serving;
+    return node !== own && forwarder?.mayForward(node, incoming) === true;
+  }
+
+  /** The node that asked what this message answers, or that runs the task which it is about. */
+  async #nodeOf(body: object): Promise<string | undefined> {
+    if (this.#serving.forwarder === undefined || !("params" in body) || !isRecord(body.params))
+      return undefined;
+    const { requestState, taskId } = body.params;
+    if (requestState !== undefined) return nodeIn(String(requestState));
+    return typeof taskId === "string" ? this.#serving.service.nodeOf(taskId) : undefined;
   }
 
   #session(id: string, caller: Caller): HttpSession {

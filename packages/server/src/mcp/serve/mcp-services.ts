@@ -1,5 +1,6 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { ApprovalInbox, CallRecorder, CallService, Offerings } from "../../calls/index.ts";
+import type { Forwarder } from "../../http/wire/index.ts";
 import type { Store } from "../../store/index.ts";
 import type { ServerInstructions } from "../connect/index.ts";
 import type { EraCodec } from "./answers.ts";
@@ -27,6 +28,10 @@ export interface RackServices extends ExpertSource {
    * nothing is waited for.
    */
   readonly starting?: (() => Promise<void> | undefined) | undefined;
+  /** The id of this node, where others share its database. Ids of sessions and of questions begin with it. */
+  readonly node?: string | undefined;
+  /** Sends requests on to the nodes that they belong to. */
+  readonly forwarder?: Forwarder | undefined;
   readonly logger: Logger;
 }
 

@@ -178,7 +178,7 @@ type OpenQuestion = Pick<PromiseWithResolvers<unknown>, "resolve" | "reject">;
  * `send` delivers messages that belong to no request.
  */
 export class ClientSession implements Peer, Listener, ClientConnection {
-  readonly id = randomUUID();
+  readonly id: string;
   readonly codec = legacyCodec;
   readonly caller: Caller;
   readonly session = this;
@@ -196,7 +196,9 @@ export class ClientSession implements Peer, Listener, ClientConnection {
   #closed: string | undefined;
   readonly #whenClosed = new Set<() => void>();
 
-  constructor(caller: Caller, send: (message: object) => void) {
+  /** `prefix`: the beginning of the session's id. */
+  constructor(caller: Caller, send: (message: object) => void, prefix = "") {
+    this.id = prefix + randomUUID();
     this.caller = caller;
     this.#send = send;
   }

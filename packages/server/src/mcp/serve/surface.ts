@@ -43,7 +43,7 @@ export function createMcpSurface({
     serverInfo,
     modern: modernCodec(serverInfo),
     lists,
-    waitingDialogs: new WaitingDialogs(),
+    waitingDialogs: new WaitingDialogs(services.node),
     tasks: new Tasks({ ...services, lists }),
     clients: new ConnectedClients(services.registry),
     changes: new ChangePublisher({ ...services, lists }),

@@ -167,8 +167,14 @@ export class Tasks {
   /** Returns whether this caller has the task. A task that has ended is not changed. */
   async cancel(taskId: string, caller: Caller): Promise<boolean> {
     const live = this.#live.get(taskId);
-    if (live === undefined || !isOwn(live, caller)) return this.#isKnown(taskId, caller);
-    live.dialog.cancel("the client cancelled the task");
+    if (live === undefined || !isOwn(live, caller)) {
+      if (!(await this.#isKnown(taskId, caller))) return false;
+      // It may be run by a worker, which no request is sent on to.
+      const node = await this.#services.service.nodeOf(taskId);
+      if (node !== undefined) await this.#services.service.cancelElsewhere(node, taskId, CANCELLED);
+      return true;
+    }
+    live.dialog.cancel(CANCELLED);
     return true;
   }
 
@@ -233,6 +239,7 @@ function isOwn({ caller }: { readonly caller: string }, { grant }: Caller): bool
   return caller === grant.caller;
 }
 
+const CANCELLED = "the client cancelled the task";
 const UNANSWERED = "nobody answered what it asked in the time that the task had";
 
 function touch(task: LiveTask): void {

@@ -29,20 +29,26 @@ const STATE_BYTES = 32;
 /**
  * Dialogs whose request was answered with questions. They wait until the client repeats the request with
  * answers and with the random `requestState` that it received. The state works once and only in this process,
- * because the dialog ends with the process.
+ * because the dialog ends with the process. It has nothing in it that could be forged: only a name and random bytes.
  */
 export class WaitingDialogs {
   readonly #dialogs = new Map<string, WaitingDialog>();
+  readonly #prefix: string;
   readonly #closing = new AbortController();
   /** Aborts when the server stops. Questions to clients with a session then stop waiting for an answer. */
   readonly closing: AbortSignal = this.#closing.signal;
+
+  /** `node`: the id of this node, where others share its database. They send a request with its state on to it. */
+  constructor(node?: string) {
+    this.#prefix = node === undefined ? "" : `${node}.`;
+  }
 
   /**
    * Keeps the dialog and returns its `requestState`. Cancels the dialog when the client does not send a
    * request with that state in time.
    */
   keep(dialog: Waiting, { method, caller }: Asker, resume: WaitingDialog["resume"]): string {
-    const state = randomBytes(STATE_BYTES).toString("base64url");
+    const state = this.#prefix + randomBytes(STATE_BYTES).toString("base64url");
     const giveUp = () => {
       this.#dialogs.delete(state);
       dialog.cancel("the client did not come back with an answer");

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
-import type { BlobDirectory } from "../blobs.ts";
+import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
 import { CallCounts, countedColumns, keptFor, spanLengths, spans, WITH_BLOB } from "./call-counts.ts";
 
@@ -19,7 +19,7 @@ const ROWS_AT_ONCE = 200;
 /** Deletes the oldest finished calls, and their blobs unless these are young. */
 export async function pruneCalls(
   database: OpenedDatabase,
-  blobs: BlobDirectory,
+  blobs: Blobs,
   { maxAge, maxBytes, signal }: Retention,
 ): Promise<void> {
   const { db, engine } = database;
@@ -63,7 +63,7 @@ export async function pruneCalls(
 }
 
 /** Deletes the blobs that no call refers to any more. */
-export async function collectBlobs(database: OpenedDatabase, blobs: BlobDirectory): Promise<void> {
+export async function collectBlobs(database: OpenedDatabase, blobs: Blobs): Promise<void> {
   await blobs.collect((names) => referencedBlobs(database, names));
 }
 

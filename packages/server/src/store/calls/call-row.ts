@@ -1,6 +1,6 @@
 import type { LogLevel, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import { type ExpressionBuilder, type SqlBool, sql } from "kysely";
-import type { Blob, BlobDirectory } from "../blobs.ts";
+import type { Blob, Blobs } from "../blobs.ts";
 import { toKey, toLabel, toStorableText } from "../keys.ts";
 import { fromJson, json, plain, rowMap, toBoundedJson, toJson, tooLarge } from "../row-mapping.ts";
 import { type CallRow, type Tables, tables } from "../schema.ts";
@@ -184,7 +184,7 @@ export function prepareFinished(
   return { record, result, instance, details, longText, more, needsBlobs };
 }
 
-export async function toRowWithBlobs(call: FinishedCall, blobs: BlobDirectory): Promise<CallRow> {
+export async function toRowWithBlobs(call: FinishedCall, blobs: Blobs): Promise<CallRow> {
   const { longText, more } = call;
   const moreIsLong = more !== undefined && more.length > LONGEST_INLINE;
   return toFinishedRow(

@@ -1,10 +1,9 @@
 import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
 import { type Expression, expressionBuilder, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
 import { AGREED_ELSEWHERE } from "../approvals.ts";
-import type { BlobDirectory } from "../blobs.ts";
+import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
 import { isDuplicateKey, StoreUnavailable } from "../database-errors.ts";
-import { ResultElsewhereError } from "../errors.ts";
 import type { Instance } from "../instances.ts";
 import { mostHeld, toKey } from "../keys.ts";
 import { findRow, type Page, pageLimit, readPage, updateRows } from "../row-mapping.ts";
@@ -42,7 +41,7 @@ const MOST_WALKED = 500;
 type RefusalListener = (callId: string, reason: unknown) => void;
 
 interface CallRepositoryOptions {
-  readonly blobs: BlobDirectory;
+  readonly blobs: Blobs;
   readonly instance: Instance;
   readonly journals: CallJournals;
   readonly logger: Pick<Logger, "warn" | "error">;
@@ -52,7 +51,7 @@ interface CallRepositoryOptions {
 
 export class CallRepository {
   readonly #database: OpenedDatabase;
-  readonly #blobs: BlobDirectory;
+  readonly #blobs: Blobs;
   readonly #instance: Instance;
   readonly #journals: CallJournals;
   /**
@@ -165,6 +164,12 @@ export class CallRepository {
     return toStoredCall(row, more, row.log);
   }
 
+  /** The id of the node that runs the call. Undefined when no call with this id is running. */
+  async nodeOf(callId: string): Promise<string | undefined> {
+    const running = { call_id: toKey(callId), state: "running" } as const;
+    return (await findRow(this.#database.db, "calls", running))?.instance;
+  }
+
   /**
    * Lists running calls too, the newest first. So that a page stays small, an item has the first 2,000
    * characters of the result's text and nothing else of the result, and no arguments longer than 16,000
@@ -263,8 +268,8 @@ export class CallRepository {
   }
 
   /**
-   * Reads a page of the result's whole text; `offset` and `limit` count characters. Rejects when the text is
-   * a blob that is not on this node.
+   * Reads a page of the result's whole text; `offset` and `limit` count characters. Rejects with `BlobMissingError` when
+   * the text is not where it was kept.
    */
   async readResult(
     callId: string,
@@ -282,11 +287,7 @@ export class CallRepository {
     const length = Math.max(0, Math.trunc(limit) || 0);
     const { result_blob, result_size: total, result_text } = row;
     if (result_blob === null) return { text: result_text.slice(start, start + length), total };
-    const text = await this.#blobs.read(result_blob, start, length);
-    if (text !== undefined) return { text, total };
-    throw new ResultElsewhereError(
-      `The whole result of call ${callId} is not in this node's blob directory: it was deleted, or another node keeps it. The record has its beginning.`,
-    );
+    return { text: await this.#blobs.read(result_blob, start, length), total };
   }
 
   /** Counts and times of calls that have ended. */

@@ -1,10 +1,10 @@
-import { readdirSync, rmSync, statSync, utimesSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { CallQuery } from "../calls/call-query.ts";
-import { InvalidCursorError } from "../errors.ts";
+import { BlobMissingError, InvalidCursorError } from "../errors.ts";
 import type { Store, StoreOptions } from "../store.ts";
 
 import type { TestPlace } from "./engines.fixture.ts";
@@ -193,7 +193,7 @@ export function testCalls(place: TestPlace): void {
         total: 200_007,
       });
       expect(await store.calls.readResult(one.callId, 300_000, 10)).toEqual({ text: "", total: 200_007 });
-      expect(blobFiles(options.directory)).toHaveLength(1);
+      expect(await blobNames(store)).toHaveLength(1);
     });
 
     test("of which the record has a part is read whole, character for character", async () => {
@@ -223,14 +223,35 @@ export function testCalls(place: TestPlace): void {
       expect(JSON.stringify(items).length).toBeLessThan(2_000);
     });
 
-    test("whose file is gone says so, and the record is still there", async () => {
-      const { callId } = await finish({}, textResult("gone".repeat(40_000)));
-      const file = blobFiles(options.directory).sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0]!;
-      rmSync(file);
-      await expect(store.calls.readResult(callId, 0, 10)).rejects.toThrow(
-        /not in this node's blob directory/,
+    test("that is gone says so wherever it is read, and its record is still listed", async () => {
+      const own = await place.make();
+      const losing = await place.open(own);
+      const record = makeRecord();
+      const attachments = [{ type: "file", mime: "a/b", url: `data:a/b,${"A".repeat(70_000)}` }] as const;
+      await losing.calls.finished(record, {
+        ...textResult("gone".repeat(40_000)),
+        attachments: [...attachments],
+      });
+      for (const file of blobFiles(own.directory)) rmSync(file);
+      await place.run(own, "delete from blobs");
+      await expect(losing.calls.readResult(record.callId, 0, 10)).rejects.toThrow(BlobMissingError);
+      await expect(losing.calls.get(record.callId)).rejects.toThrow(
+        /the blob [0-9a-f]{64}\.latin1, is missing/,
       );
-      expect((await store.calls.get(callId))?.result.content).toContain("gonegone");
+      expect((await losing.calls.list({})).items[0]?.result.content).toContain("gonegone");
+    });
+
+    test("is read by another node, whose folder does not have it", async () => {
+      if (options.url === undefined) return;
+      const other = await place.open({ ...(await place.make()), url: options.url });
+      const text = "0123456789四".repeat(100_000);
+      const { callId } = await finish({}, textResult(text));
+      expect(await other.calls.readResult(callId, 1_099_990, 100)).toEqual({
+        text: text.slice(1_099_990),
+        total: 1_100_000,
+      });
+      expect((await other.calls.readResult(callId, 0, 2_000_000))?.text === text).toBe(true);
+      expect(blobFiles(options.directory)).toEqual([]);
     });
   });
 
@@ -726,10 +747,11 @@ export function testCalls(place: TestPlace): void {
       await small.prune({ maxAge: 70_000 });
       expect(await left()).toEqual(["young", "old", "running"]);
       // Too young to tell whether a record is about to refer to them.
-      expect(blobFiles(own.directory)).toHaveLength(2);
+      expect(await blobNames(small)).toHaveLength(2);
       for (const file of blobFiles(own.directory)) utimesSync(file, 1, 1);
+      await place.run(own, "update blobs set used_at = 1");
       await small.prune({});
-      expect(blobFiles(own.directory)).toHaveLength(1);
+      expect(await blobNames(small)).toHaveLength(1);
       expect((await small.calls.readResult("young", 0, 3))?.text).toBe("sss");
 
       await small.prune({ maxBytes: 117_000 });
@@ -758,7 +780,18 @@ function about(duration: number): unknown {
   };
 }
 
+async function blobNames(store: Store): Promise<string[]> {
+  const found: string[] = [];
+  await store.blobs.collect(async (names) => {
+    found.push(...names);
+    return new Set(names);
+  });
+  return found;
+}
+
+/** With SQLite, blobs are files. */
 function blobFiles(directory: string): string[] {
+  if (!existsSync(join(directory, "blobs"))) return [];
   return readdirSync(join(directory, "blobs"), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));

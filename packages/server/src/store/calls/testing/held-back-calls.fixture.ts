@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { BlobDirectory } from "../../blobs.ts";
+import { BlobFolder, Blobs } from "../../blobs.ts";
 import { openDatabase } from "../../database.ts";
 import { Instance } from "../../instances.ts";
 import { migrate } from "../../migrations.ts";
@@ -14,7 +14,7 @@ export async function openHeldBack(directory: string) {
   const locks = join(directory, "instances");
   const instance = await Instance.start(db, "sqlite", locks);
   const calls = new CallRepository(database, {
-    blobs: new BlobDirectory(join(directory, "blobs")),
+    blobs: new Blobs(new BlobFolder(join(directory, "blobs"))),
     instance,
     journals: new CallJournals(database, locks, instance, console),
     logger: console,
