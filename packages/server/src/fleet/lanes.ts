@@ -289,15 +289,9 @@ export class Lanes implements CallDispatcher {
     const { handed } = open;
     // Only workers of this rack can seal a message, and they send what the kinds of `WorkerMessage` have.
     const said = message as unknown as WorkerMessage;
+    if (said.kind !== "declined" && open.worker === undefined) this.#begin(open, from, said.kind !== "ended");
     switch (said.kind) {
-      case "began":
-        open.worker = from;
-        this.#count(open.lane).waiting--;
-        handed.began(GRACE);
-        if (open.abort !== undefined && open.isHanded) void this.#abort(open);
-        return undefined;
       case "ended":
-        if (open.worker === undefined) this.#count(open.lane).waiting--;
         this.#finish(open, said.performed, said.isRecorded);
         return undefined;
       case "declined":
@@ -320,6 +314,15 @@ export class Lanes implements CallDispatcher {
         handed.client?.notify(said.method, said.params);
         return undefined;
     }
+  }
+
+  /** Notes which node performs the call. The first message of a short call tells that it has ended. */
+  #begin(open: OpenCall, node: string, isRunning: boolean): void {
+    open.worker = node;
+    this.#count(open.lane).waiting--;
+    if (!isRunning) return;
+    open.handed.began(GRACE);
+    if (open.abort !== undefined && open.isHanded) void this.#abort(open);
   }
 
   /** Looks at the rows of open calls, and now and then for calls that dead processes left. Never rejects. */

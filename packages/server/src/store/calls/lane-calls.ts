@@ -1,5 +1,5 @@
 import type { ToolErrorResponse } from "@toolrack/core";
-import type { BlobPlace } from "../blobs.ts";
+import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
 import type { Instance } from "../instances.ts";
 import { toKey } from "../keys.ts";
@@ -23,7 +23,7 @@ export interface LaneCall {
 }
 
 interface LaneCallsParts {
-  readonly blobs: Pick<BlobPlace, "write" | "read">;
+  readonly blobs: Pick<Blobs, "write" | "read">;
   readonly instance: Instance;
   readonly writer: Pick<CallWriter, "hand" | "adopt" | "release">;
 }
