@@ -11,7 +11,7 @@ import { type SuiteName, suites } from "./suites/index.ts";
 const options = readOptions();
 // Suites without peers need none of them.
 const isAlone = (suite: Suite) => suite.contestants.every((name) => name.startsWith("ours"));
-if (!options.suites.every((name) => isAlone(suites[name] as Suite))) installPeers(say); // As in `runSuite`.
+if (!options.suites.every((name) => isAlone(suites[name] as Suite))) installPeers(say); // Each name was checked to be that of a suite.
 
 const results = [];
 for (const suiteName of options.suites) results.push(await runSuite(suiteName, options));

@@ -80,7 +80,7 @@ const RealDate = Date;
 globalThis.Date = class extends RealDate {
   // Without arguments, the time of the replay.
   constructor(...args: readonly unknown[]) {
-    super(...((args.length === 0 ? [now] : args) as [number])); // Whatever a caller gives to `Date`.
+    super(...((args.length === 0 ? [now] : args) as [number])); // TypeScript knows only one of the constructors of `Date` here.
   }
   static override now(): number {
     return now;
@@ -119,7 +119,7 @@ async function replay(
     const { tool, args = {}, round } = step;
     const options = { sessionID: run.id, ...(round && { messageID: round }) };
     const { metadata, error } = await registry.execute(nameOf(tool), args, options);
-    const { action, signal } = (error?.details?.verdict ?? metadata?.loop ?? { action: "run" }) as Verdict; // By the registry.
+    const { action, signal } = (error?.details?.verdict ?? metadata?.loop ?? { action: "run" }) as Verdict; // The registry writes verdicts in this form.
     const isHeld = error?.code === "loop_blocked";
     verdicts.push(signal === undefined ? action : `${action}:${signal}`);
     const answer = answerOf(step);

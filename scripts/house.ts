@@ -27,7 +27,7 @@ const levels: readonly (readonly string[])[] = [
   ["access", "lint"],
   ["calls"],
   ["mcp/wire"],
-  ["sandbox", "files", "skills", "mcp/connect", "apis", "builtin-tools"],
+  ["sandbox", "files", "skills", "code", "mcp/connect", "apis", "builtin-tools"],
   ["tests"],
   ["http/wire"],
   ["http", "mcp/serve", "chat"],
@@ -36,7 +36,7 @@ const levels: readonly (readonly string[])[] = [
   ["cli"],
   ["main"],
 ];
-const neighbours: ReadonlySet<string> = new Set(["files → sandbox", "skills → sandbox"]);
+const neighbours: ReadonlySet<string> = new Set(["files → sandbox", "skills → sandbox", "code → sandbox"]);
 
 const server = "packages/server/src";
 const isTest = /\.(test|test-d|fixture)\.|\/(testing|e2e)\//;

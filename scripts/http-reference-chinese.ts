@@ -1,5 +1,11 @@
 /** By the English sentence, so that a sentence that changes in the API cannot keep an old translation. */
 const translations: Readonly<Record<string, string>> = {
+  "Runs code over the tools that the token may use": "运行使用该令牌可用工具的代码",
+  "Writes the code of a run as a tool file": "把一次运行的代码写成工具文件",
+  "Code mode is switched off in the config.": "代码模式在配置中关闭。",
+  "There is a tool file of this name already.": "已经有这个名称的工具文件。",
+  "The call did not run code, or its code cannot be a tool; the message says why.":
+    "该调用没有运行代码，或其代码不能成为工具；消息说明原因。",
   "The tools as an interface of TypeScript": "以 TypeScript 接口表示的工具",
   "The models of all providers, as OpenAI lists them": "所有提供方的模型，格式与 OpenAI 相同",
   "One model, as OpenAI tells of it": "单个模型，格式与 OpenAI 相同",

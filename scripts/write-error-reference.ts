@@ -136,6 +136,9 @@ function rows(translate: (text: string) => string, yes: string, no: string): str
 /** By the English sentence, so that a sentence that changes in the code cannot keep an old translation. */
 const chinese: Readonly<Record<string, string>> = {
   "": "",
+  "Code that was run again after an interruption took another way than before, so that it was stopped before it did anything new.":
+    "代码在中断后重新运行，走了与之前不同的路，因此在做任何新的事之前被停止。",
+  "`line`: where it left the way.": "`line`：它偏离的那一行。",
   "The process that ran the tool ended before the call did. The tool may have done all, some or none of its work, and is not run again by itself.":
     "运行工具的进程在调用结束之前就结束了。工具可能完成了全部、部分工作，或什么也没做；它不会自动重新运行。",
   "No tool has this name or alias, or it was taken down while its call waited for a person.":

@@ -58,6 +58,9 @@ export const contestants = {
   "ours-api": { title: "ours (a tool of apis.json)", load: async (): Promise<Contestant> => ({}) },
   // And the suite of saved calls with these.
   "ours-calls": { title: "the calls made directly", load: async (): Promise<Contestant> => ({}) },
+  "ours-direct": { title: "direct calls", load: async (): Promise<Contestant> => ({}) },
+  "ours-search": { title: "search + call", load: async (): Promise<Contestant> => ({}) },
+  "ours-code": { title: "code", load: async (): Promise<Contestant> => ({}) },
   "ours-tests": { title: "ours (toolrack test)", load: async (): Promise<Contestant> => ({}) },
   // And the suite of processes at rest with these.
   "node-servers": { title: "the servers alone", load: async (): Promise<Contestant> => ({}) },

@@ -1,6 +1,7 @@
 import { apis } from "./apis.ts";
 import { call } from "./call.ts";
 import { chat } from "./chat.ts";
+import { code } from "./code.ts";
 import { files } from "./files.ts";
 import { fleet } from "./fleet.ts";
 import { gateway } from "./gateway.ts";
@@ -32,6 +33,7 @@ export const suites = {
   subscribers,
   fleet,
   tests,
+  code,
 };
 
 export type SuiteName = keyof typeof suites;

@@ -39,7 +39,7 @@ const amount = 10_000;
 /** Each process may have as many files open as the server: they share the work, not to reach that limit. */
 const processes = 4;
 const calls = 7;
-/** Between two calls, so that nothing of the one before is left to do. */
+/** Milliseconds between two calls, in which the work that the first one left behind ends. */
 const PAUSE = 300;
 const memoryLimit = 30;
 const self = fileURLToPath(import.meta.url);

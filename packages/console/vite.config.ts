@@ -55,6 +55,8 @@ const config: UserConfig = {
     // A page loads what all pages share in two files rather than in one for each icon. What is large and rare, such as
     // the editor and the reader of Markdown, stays apart and is loaded when it is needed.
     rolldownOptions: {
+      // A slow machine is no reason for a report of which plugin took how long.
+      checks: { bundlerTimings: false },
       output: {
         codeSplitting: {
           groups: [

@@ -100,7 +100,7 @@ async function openModel(): Promise<{ model: Server; url: string }> {
     response.end(JSON.stringify({ id: "1", object: "chat.completion", choices: [{ index: 0, message }] }));
   });
   await new Promise<void>((resolve) => model.listen(0, "127.0.0.1", resolve));
-  const { port } = model.address() as AddressInfo; // It listens on a port.
+  const { port } = model.address() as AddressInfo; // A server that listens on a port has such an address.
   return { model, url: `http://127.0.0.1:${port}/v1` };
 }
 

@@ -9,7 +9,7 @@ export class Front {
   #isCut = false;
 
   private constructor(server: Server) {
-    const { port } = server.address() as AddressInfo; // It listens on a port.
+    const { port } = server.address() as AddressInfo; // A server that listens on a port has such an address.
     this.url = `http://127.0.0.1:${port}`;
     this.#server = server;
     // It goes on listening while it is cut: somebody else could take the port.

@@ -63,7 +63,7 @@ describeConsole(
       await tool.getByLabel("Name for models").fill("weather_now");
       await tool.getByLabel("Name for people").fill("现在天气");
       await tool.getByLabel("What models are told").fill("The weather now.");
-      const { port } = weather.address() as AddressInfo; // It listens on a port.
+      const { port } = weather.address() as AddressInfo; // A server that listens on a port has such an address.
       await tool.getByLabel("Address").fill(`http://127.0.0.1:${port}/weather/{city}`);
       await tool.getByRole("button", { name: /Add/ }).first().click();
       await tool.getByRole("textbox", { name: /^name/ }).fill("city");

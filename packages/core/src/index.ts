@@ -24,6 +24,7 @@ export { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./er
 export {
   ApprovalDeniedError,
   BusinessError,
+  CodeDivergedError,
   InvalidArgumentError,
   isToolError,
   LoopBlockedError,

@@ -1,6 +1,6 @@
 // For the server and the console only: not part of the public entry, and free to change.
 
-export { logLine, waitingForTurn, whenAborted } from "./call/context.ts";
+export { limitTime, logLine, waitingForTurn, whenAborted } from "./call/context.ts";
 export { revivedError } from "./call/dispatch.ts";
 export { namedCaller } from "./call/events.ts";
 export { Mask } from "./call/mask.ts";
@@ -12,7 +12,7 @@ export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";
 export { definitionTokens, estimateTokens, tokenShare } from "./format/tokens.ts";
 export { firstSentence, toSignatures } from "./format/tool-signature.ts";
-export { fileLine } from "./format/tools.ts";
+export { definitionOf, fileLine, mayBeCalledBy } from "./format/tools.ts";
 export { type RecalledCall, recallCalls } from "./loop/records.ts";
 export { schemaText } from "./registry/search/search-document.ts";
 export { STOP_WORDS, searchTerms, splitWords, tokenize } from "./registry/search/tokenize.ts";

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { cleanEnvironment } from "./cli/testing/spawn-cli.ts";
 import { temporaryFolder } from "./testing/temporary-folder.ts";
-import { closeWorkspaces, savedTests, ToolTestError, testTool } from "./testing.ts";
+import { closeWorkspaces, savedTests, type ToolTest, ToolTestError, testTool } from "./testing.ts";
 
 const examples = resolve(import.meta.dirname, "../../../examples/workspace");
 const modules = resolve(import.meta.dirname, "../../../node_modules");
@@ -71,6 +71,27 @@ describe("toolrack/testing", { timeout: 180_000 }, () => {
     await expect(wrong).rejects.toThrow(ToolTestError);
     await expect(wrong).rejects.toThrow(/\/value\n.*expected 2\n.*got {6}2000/);
     await expect(testTool("unit_convrt", test, { directory })).rejects.toThrow("unit_convert");
+  });
+
+  it("answers for servers that are not there, and starts them where nothing is mocked", async () => {
+    const weekday = { arguments: { date: "2026-01-01" } };
+    const calls = [{ tool: "mcp_calendar_weekday", answer: "Thursday" }];
+    const answered = { ...weekday, calls, expect: { equals: "Thursday" } };
+    await testTool("mcp_calendar_weekday", answered, { directory });
+    const unknown = testTool("mcp_calendar_weekday", weekday, { directory });
+    await expect(unknown).rejects.toThrow("is not recorded, and it may do more than read");
+    const real = { ...weekday, expect: { contains: "Thursday" } };
+    await testTool("mcp_calendar_weekday", real, { directory, mock: "off" });
+  });
+
+  it("refuses a test that is written wrongly", async () => {
+    // As somebody without types may write them.
+    const wrong = (test: object, options: object = {}) =>
+      testTool("dice", test as ToolTest, { directory, ...options });
+    await expect(wrong({ expect: { equal: 1 } })).rejects.toThrow("did you mean `equals`?");
+    await expect(wrong({ calls: [{ tool: "x" }] })).rejects.toThrow("answer");
+    await expect(wrong({ expect: { matches: { type: "nope" } } })).rejects.toThrow("Invalid JSON Schema");
+    await expect(wrong({}, { mock: "none" })).rejects.toThrow("recorded, strict, off");
   });
 
   it("gives the saved tests of the workspace", async () => {

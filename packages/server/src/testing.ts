@@ -1,15 +1,18 @@
 import { resolve } from "node:path";
 import type { ToolResult } from "@toolrack/core";
-import { type App, openWorkspace } from "./rack/index.ts";
+import { whereOf } from "./helpers/index.ts";
+import { type App, openWorkspace, startMcpServers, testRunnerOf } from "./rack/index.ts";
 import {
   type FoundTest,
+  flawsOf,
   type MockMode,
+  mockModes,
   problemText,
   readTestFiles,
   type SavedCall,
   selectTests,
   type TestFile,
-  TestRunner,
+  type TestRunner,
 } from "./tests/index.ts";
 
 export type { Expectation, InnerCall, MockMode, SavedCall, SavedCaller } from "./tests/index.ts";
@@ -46,18 +49,25 @@ export class ToolTestError extends Error {
  * @example
  * await testTool("convert", { arguments: { amount: 10 }, calls: [{ tool: "rate", answer: 1.1 }], expect: { equals: 11 } });
  */
-export async function testTool(tool: string, test: ToolTest, options: TestOptions = {}): Promise<ToolResult> {
-  const { runner } = await opened(options.directory);
-  return check(runner, { ...test, name: tool, tool }, {}, options.mock);
+export async function testTool(
+  tool: string,
+  test: ToolTest = {},
+  options: TestOptions = {},
+): Promise<ToolResult> {
+  const written = { ...test, name: tool, tool };
+  const flaws = await flawsOf([written]);
+  if (flaws.length > 0) throw new ToolTestError(`The test of ${tool} is wrong: ${flaws.join(" ")}`);
+  const { runner } = await opened(options);
+  return check(runner, written, {}, options.mock);
 }
 
 /** The tests of the workspace's files, each to be run by a test runner. Rejects when a file cannot be read. */
 export async function savedTests(pattern?: string, options: TestOptions = {}): Promise<SavedToolTest[]> {
-  const { app, runner } = await opened(options.directory);
+  const { app, runner } = await opened(options);
   const files = selectTests(await readTestFiles(app.workspace.directory), pattern);
   const [failure] = files.flatMap((file) => file.failures);
   if (failure !== undefined)
-    throw new ToolTestError(`${failure.file}:${failure.line ?? 1}: ${failure.reason} ${failure.remedy}`);
+    throw new ToolTestError(`${whereOf(failure)}: ${failure.reason} ${failure.remedy}`);
   return files.flatMap(({ tests, tools }) =>
     tests.map((test: FoundTest) => ({
       name: test.name,
@@ -72,7 +82,7 @@ export async function savedTests(pattern?: string, options: TestOptions = {}): P
 export async function closeWorkspaces(): Promise<void> {
   const all = [...workspaces.values()];
   workspaces.clear();
-  for (const one of all) await (await one).app.close();
+  for (const one of all) await (await one).close();
 }
 
 async function check(
@@ -89,12 +99,15 @@ async function check(
 interface OpenedWorkspace {
   readonly app: App;
   readonly runner: TestRunner;
+  close(): Promise<void>;
 }
 
 /** Each workspace is opened once for all tests of a process. */
 const workspaces = new Map<string, Promise<OpenedWorkspace>>();
 
-function opened(directory = process.cwd()): Promise<OpenedWorkspace> {
+async function opened({ directory = process.cwd(), mock }: TestOptions): Promise<OpenedWorkspace> {
+  if (mock !== undefined && !mockModes.includes(mock))
+    throw new TypeError(`mock is "${mock}". Give it one of ${mockModes.join(", ")}.`);
   const root = resolve(directory);
   const known = workspaces.get(root) ?? open(root);
   workspaces.set(root, known);
@@ -105,11 +118,13 @@ async function open(root: string): Promise<OpenedWorkspace> {
   const warn = (...said: unknown[]) => console.warn(...said);
   const logger = { debug() {}, info() {}, warn, error: warn };
   const app = await openWorkspace(root, { logger, log: false });
-  const runner = new TestRunner({
-    registry: app.registry,
-    directory: root,
-    expertAllows: (name) => app.skills.experts.find(name)?.allows,
-    secretOf: async (name) => process.env[name] ?? (await app.secretOf(name)),
+  let servers: Awaited<ReturnType<typeof startMcpServers>>;
+  const runner = await testRunnerOf(app, async () => {
+    servers = await startMcpServers(app, logger, () => {});
   });
-  return { app, runner };
+  const close = async () => {
+    await servers?.close();
+    await app.close();
+  };
+  return { app, runner, close };
 }

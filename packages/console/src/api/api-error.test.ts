@@ -11,7 +11,7 @@ afterEach(() => {
 async function ask(answer: RequestListener): Promise<unknown> {
   server = createServer(answer);
   await new Promise<void>((resolve) => server?.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // It listens on a port.
+  const { port } = server.address() as AddressInfo; // A server that listens on a port has such an address.
   return readJson(await fetch(`http://127.0.0.1:${port}`));
 }
 

@@ -24,6 +24,17 @@ export interface Approval {
   readonly decidedBy?: string;
   readonly reason?: string;
   readonly arguments?: Readonly<Record<string, unknown>>;
+  readonly run?: {
+    readonly callId: string;
+    readonly code: string;
+    readonly line?: number;
+    readonly before: readonly {
+      readonly callId: string;
+      readonly toolName: string;
+      readonly line?: number;
+      readonly status: "running" | "completed" | "error" | "interrupted" | "cancelled";
+    }[];
+  };
   readonly rule?: {
     readonly tool: string;
     readonly input?: Readonly<Record<string, unknown>>;
@@ -722,6 +733,13 @@ export interface Answers {
   readonly "GET /api/calls/{callId}/result": ResultPage;
   readonly "GET /api/calls/{callId}/record": Call;
   readonly "POST /api/calls/{callId}/replay": CallAnswer;
+  readonly "POST /api/code": CallAnswer;
+  readonly "POST /api/calls/{callId}/tool": {
+    readonly path: string;
+    readonly parameters: readonly string[];
+    readonly tools: readonly string[];
+    readonly grant: string;
+  };
   readonly "GET /api/loops": { readonly items: readonly Loop[] };
   readonly "POST /api/loops/{sessionID}/resume": LoopRelease;
   readonly "POST /api/calls/{callId}/test": {

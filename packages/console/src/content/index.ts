@@ -1,4 +1,5 @@
 export { default as CallLog } from "./CallLog.vue";
+export { default as CodeLines } from "./CodeLines.vue";
 export { default as ErrorCard } from "./ErrorCard.vue";
 export { default as FileFailure } from "./FileFailure.vue";
 export { default as JsonTree } from "./JsonTree.vue";

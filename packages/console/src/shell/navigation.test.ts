@@ -63,7 +63,7 @@ async function serveHealth(): Promise<void> {
     response.writeHead(200, { "access-control-allow-origin": "*" }).end("ok"),
   );
   await new Promise<void>((resolve) => server?.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo; // It listens on a port.
+  const { port } = server.address() as AddressInfo; // A server that listens on a port has such an address.
   answerFrom(`http://127.0.0.1:${port}`);
 }
 

@@ -6,7 +6,7 @@ import ErrorNote from "./ErrorNote.vue";
 import FormField from "./FormField.vue";
 import Menu from "./Menu.vue";
 import Modal from "./Modal.vue";
-import { CallLink, CodeBlock, DiffView, EmptyState, FailedItem, RelativeTime } from "./parts.ts";
+import { CallLink, CodeBlock, DiffView, EmptyState, FactList, FailedItem, RelativeTime } from "./parts.ts";
 import RemoveButton from "./RemoveButton.vue";
 import SearchField from "./SearchField.vue";
 import Segmented from "./Segmented.vue";
@@ -28,6 +28,7 @@ export const components = {
   DraftForm,
   EmptyState,
   ErrorNote,
+  FactList,
   FailedItem,
   FormField,
   Menu,

@@ -80,6 +80,20 @@ export const FailedItem = part<{ icon: Component; name: string; reason: string }
     ]),
 );
 
+/** Names of facts, with what each of them is. */
+export const FactList = part<{ facts: readonly (readonly (string | undefined)[])[] }>(
+  ["facts"],
+  ({ facts }) =>
+    h(
+      "dl",
+      { class: "grid grid-cols-[auto_1fr] gap-x-6 gap-y-1.5 text-sm" },
+      facts.map(([name, value]) => [
+        h("dt", { class: "text-faint" }, name),
+        h("dd", { class: "break-words" }, value),
+      ]),
+    ),
+);
+
 const signs = { same: " ", added: "+", removed: "−" };
 const looks = { same: "text-soft", added: "bg-good-wash text-good", removed: "bg-bad-wash text-bad" };
 

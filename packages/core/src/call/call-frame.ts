@@ -77,7 +77,7 @@ export class CallFrame {
   /** What the tool returned, until it is made a result. */
   output: unknown = undefined;
   draft: RawResult | undefined = undefined;
-  /** The mask of which it is known that a long text of the draft has none of its values. */
+  /** A mask that was already applied to a long text of the draft and found nothing, so that it need not look again. */
   cleanOf: Mask | undefined = undefined;
   kept: KeptTexts | undefined = undefined;
   result: ToolResult | undefined = undefined;

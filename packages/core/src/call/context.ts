@@ -387,6 +387,17 @@ function listen(signal: AbortSignal, act: (reason: unknown) => void): () => void
 }
 
 /**
+ * Shortens the call's time limit to so many milliseconds from its start. As with any limit, waiting for a person does not
+ * count.
+ */
+export function limitTime(context: Pick<ToolContext, "signal">, limit: number): void {
+  const frame = frameOf(context);
+  if (frame === undefined || frame.ended) return;
+  frame.deadline = Math.min(frame.deadline, frame.startedAt + frame.waitedInRun + limit);
+  frame.host.deadlines.watch(frame, readClock());
+}
+
+/**
  * Marks the call as waiting for its turn: its idle limit stops, and a timeout reports that nothing was done. Returns a
  * function that ends the waiting.
  */

@@ -28,6 +28,8 @@ export interface CallFlags {
   /** A recorded answer stood in for the tool, which did not run. */
   mocked?: boolean;
   loop?: LoopVerdict;
+  /** The line of the program that made the call. */
+  line?: number;
   /**
    * Milliseconds for which the call waited for a person, before or while it ran. A call whose child waited has waited too.
    */
@@ -45,7 +47,9 @@ export type RackEvent =
       readonly sessionID: string;
       readonly caller: string;
       readonly status: ToolStatus;
-      /** The title in `state`. */
+      /** The line of the program that made the call. */
+      readonly line?: number | undefined;
+      /** The same as the title in `state`, for listeners that read no state. */
       readonly title?: string | undefined;
       /** Made when it is first read, so that it costs nothing for a listener that reads only `status`. */
       readonly state: ToolState;

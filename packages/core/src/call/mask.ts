@@ -164,7 +164,7 @@ export class Mask implements Iterable<string> {
    * they are, not copied. Expects plain JSON.
    */
   apply<Value>(value: Value): Value {
-    return this.isEmpty ? value : (masked(value, this, "", 0, false) as Value); // The shape stays.
+    return this.isEmpty ? value : (masked(value, this, "", 0, false) as Value); // Masking keeps the form of a value.
   }
 
   /**
@@ -172,7 +172,7 @@ export class Mask implements Iterable<string> {
    * not masked.
    */
   inMessage<Value>(message: Value): Value {
-    return this.isEmpty ? message : (masked(message, this, "", 0, true) as Value); // The shape stays.
+    return this.isEmpty ? message : (masked(message, this, "", 0, true) as Value); // Masking keeps the form of a value.
   }
 
   /**

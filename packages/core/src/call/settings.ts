@@ -153,6 +153,8 @@ export interface CallOptions {
   readonly env?: Environment;
   /** Stands in for tools in this call and in all calls of its chain. For tests. */
   readonly mock?: CallMock;
+  /** The line of the program that makes the call. Kept in the record. */
+  readonly line?: number | undefined;
   readonly logger?: Logger;
   /** Called with the new state whenever the call's state changes. */
   readonly metadata?: (state: ToolState) => void;

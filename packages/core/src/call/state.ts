@@ -52,6 +52,7 @@ class StateEvent {
   readonly sessionID: string;
   readonly caller: string;
   readonly status: ToolStatus;
+  readonly line: number | undefined;
   readonly #frame: CallFrame;
   readonly #source: unknown;
   readonly #title: string | undefined;
@@ -67,6 +68,7 @@ class StateEvent {
     this.sessionID = frame.sessionID;
     this.caller = frame.caller;
     this.status = frame.status;
+    this.line = frame.options.line;
     this.#frame = frame;
     this.#source = frame.status !== "pending" && frame.startedAt > 0 ? frame.input : frame.raw;
     this.#title = frame.title;

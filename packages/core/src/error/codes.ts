@@ -64,6 +64,12 @@ export const toolErrorCodes = {
     details:
       "`cause`: what the tool said. `thrown`: the kind of error that it threw, such as `TypeError`. A fault in the tool's code (`TypeError`, `ReferenceError`) is not `recoverable`.",
   },
+  code_diverged: {
+    name: "CodeDivergedError",
+    recoverable: true,
+    when: "Code that was run again after an interruption took another way than before, so that it was stopped before it did anything new.",
+    details: "`line`: where it left the way.",
+  },
   outcome_unknown: {
     name: "OutcomeUnknownError",
     recoverable: true,

@@ -123,6 +123,8 @@ export class ToolCancelledError extends withCode("cancelled") {}
 export class BusinessError extends withCode("business_error") {}
 /** The tool threw or returned an error. */
 export class ToolExecutionError extends withCode("execution_failed") {}
+/** Code that was run again took another way than before. */
+export class CodeDivergedError extends withCode("code_diverged") {}
 /** The process that ran the tool ended before the call did. */
 export class OutcomeUnknownError extends withCode("outcome_unknown") {}
 

@@ -6,6 +6,7 @@ import { prepareSchema, renameProperties } from "./provider-schema.ts";
 import {
   type FormattedTools,
   formatTools,
+  mayBeCalledBy,
   modelText,
   readCalls,
   splitResult,
@@ -18,6 +19,16 @@ export interface AnthropicTool {
   readonly name: string;
   readonly description?: string;
   readonly input_schema: JsonSchemaObject;
+  /** Who may call it, where the tool's `metadata.callers` says so. */
+  readonly allowed_callers?: readonly string[];
+}
+
+/** Anthropic's names for those who call a tool. */
+function callersOf(metadata: ToolDefinition["metadata"]): string[] {
+  return [
+    ...(mayBeCalledBy("model", metadata) ? ["direct"] : []),
+    ...(mayBeCalledBy("code", metadata) ? ["code_execution_20250825"] : []),
+  ];
 }
 
 const names = { accepts: /^[a-zA-Z0-9_-]{1,64}$/, maxLength: 64 };
@@ -30,10 +41,15 @@ const propertyNames = /^[a-zA-Z0-9_.-]{1,64}$/;
 export function toAnthropicTools(tools: Iterable<ToolInfo | ToolDefinition>): FormattedTools<AnthropicTool> {
   return formatTools(tools, {
     names,
-    format: ({ description, inputSchema }, name, note) => {
+    format: ({ description, inputSchema, metadata }, name, note) => {
       const { schema, restore } = renameProperties(prepareSchema(inputSchema, note), propertyNames, note);
       return {
-        tool: { name, ...(description !== undefined && { description }), input_schema: schema },
+        tool: {
+          name,
+          ...(description !== undefined && { description }),
+          input_schema: schema,
+          ...(metadata.callers && { allowed_callers: callersOf(metadata) }),
+        },
         restore,
       };
     },

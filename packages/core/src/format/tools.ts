@@ -108,6 +108,11 @@ export interface ToolDefinition {
   readonly metadata: ToolMetadata;
 }
 
+/** Whether a tool may be called by a model, or by code that a model wrote. Everybody may call a tool that does not say. */
+export function mayBeCalledBy(who: "model" | "code", { callers }: ToolMetadata): boolean {
+  return !Array.isArray(callers) || callers.includes(who);
+}
+
 /** Throws `SchemaError` when a schema has no JSON Schema form. */
 export function toDefinition(info: ToolInfo): ToolDefinition {
   return {
@@ -118,6 +123,15 @@ export function toDefinition(info: ToolInfo): ToolDefinition {
     ...(info.outputSchema !== undefined && { outputSchema: compileSchema(info.outputSchema).jsonSchema() }),
     metadata: info.metadata,
   };
+}
+
+/** The same; undefined for a tool whose schema library cannot produce JSON Schema. It can be called all the same. */
+export function definitionOf(info: ToolInfo): ToolDefinition | undefined {
+  try {
+    return toDefinition(info);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The tool names that a provider accepts. */

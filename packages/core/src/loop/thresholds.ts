@@ -6,7 +6,7 @@ export const windowSize = 24;
 /** How many answers are remembered since the last change. */
 export const mostAnswers = 64;
 
-/** The longest cycle; longer ones appear as a drought. */
+/** The longest cycle of calls that is found as a cycle. Longer ones are found because they bring nothing new (`drought`). */
 export const longestPeriod = 8;
 
 /** How far back the same call may lie to count as interleaved, the call itself included. */

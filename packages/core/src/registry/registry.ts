@@ -442,8 +442,8 @@ export class ToolRegistry extends CatalogReader {
   /** Makes a child of a call. If another process admitted the call, that process makes the child. */
   #startChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
     if (parent.admitted === undefined) return startCall(this.#frame(name, input, options, parent));
-    const { caller, tid, sessionID, messageID } = options;
-    return parent.admitted.link.call(name, input, { caller, tid, sessionID, messageID });
+    const { caller, tid, sessionID, messageID, line } = options;
+    return parent.admitted.link.call(name, input, { caller, tid, sessionID, messageID, line });
   }
 
   #frame(
@@ -508,13 +508,15 @@ export class ToolRegistry extends CatalogReader {
    * end the process.
    */
   #callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
+    const child = parent.admitted === undefined ? this.#frame(name, input, options, parent) : undefined;
+    if (child !== undefined && options.line !== undefined) child.flag().line = options.line;
     const answer =
-      parent.admitted === undefined
-        ? orThrow(this.#frame(name, input, options, parent))
-        : this.#startChild(parent, name, input, options).then((result) => {
+      child === undefined
+        ? this.#startChild(parent, name, input, options).then((result) => {
             if (result.error !== undefined) throw revivedError(result.error);
             return result;
-          });
+          })
+        : orThrow(child);
     answer.catch(() => {});
     return answer;
   }

@@ -115,7 +115,7 @@ describe("the JSON Schema of Zod 4", () => {
       p: z.uuid().optional(),
     });
     const made = compileSchema({ ...json(schema) });
-    const read = compileSchema({ ...finishLibrarySchema(convertZod(schema as unknown as Zod4Schema)) }); // Zod hides its insides.
+    const read = compileSchema({ ...finishLibrarySchema(convertZod(schema as unknown as Zod4Schema)) }); // The types of Zod leave out the members that the converter reads.
     const values = [
       {},
       { a: "xx", b: 4, c: { d: true } },

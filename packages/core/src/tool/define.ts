@@ -90,7 +90,7 @@ export function tool<const Args extends ToolParameters>(definition: PluginTool<A
  */
 export function implementationOf(execute: ToolInfo["execute"]): ToolImplementation {
   // Only `build` and `withImplementation` set this symbol.
-  const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // See above.
+  const known = (execute as { [implementation]?: ToolImplementation })[implementation]; // A function may have any member.
   return known ?? { run: execute };
 }
 
@@ -194,7 +194,7 @@ const toolKeys = new Set(
   ),
 );
 const metadataKeys =
-  "category permissions calls timeout idleTimeout dangerous confirm tags disabledReason readOnly idempotent lane openWorld strict outputCheck loop".split(
+  "category permissions calls timeout idleTimeout dangerous confirm tags disabledReason readOnly idempotent lane openWorld strict outputCheck loop callers".split(
     " ",
   );
 /** What other frameworks call the same things. */

@@ -83,8 +83,8 @@ function plain(result: RawResult, toJson: ToJson): RawResult {
     ...(known === undefined ? {} : { structured: known.value }),
     ...(known === undefined || isMissing || known.text === content ? {} : { structuredText: known.text }),
     // Both casts hold: as plain JSON, metadata is still an object, and blocks are still a list of blocks.
-    ...(metadata === undefined ? {} : { metadata: toJson(metadata).value as RawResult["metadata"] }), // See above.
-    ...(blocks === undefined ? {} : { blocks: toJson(blocks).value as RawResult["blocks"] }), // See above.
+    ...(metadata === undefined ? {} : { metadata: toJson(metadata).value as RawResult["metadata"] }), // `toJson` keeps the form of a value.
+    ...(blocks === undefined ? {} : { blocks: toJson(blocks).value as RawResult["blocks"] }), // `toJson` keeps the form of a value.
   };
 }
 

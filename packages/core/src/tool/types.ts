@@ -110,6 +110,11 @@ export interface ToolMetadata {
    * refuse results that do not fit it.
    */
   readonly outputCheck?: "strict" | "warn" | "hint";
+  /**
+   * Who may call the tool: a `model` by itself, or `code` that a model wrote (`toolrack_run`). Default: both. A tool that
+   * only code may call is not shown to models.
+   */
+  readonly callers?: readonly ("model" | "code")[];
   /** `false`: loop detection ignores the calls of this tool. */
   readonly loop?: false | LoopPolicy;
   readonly [key: string]: unknown;
@@ -142,6 +147,10 @@ export interface ChildOptions {
   readonly caller?: string;
   /** The task that the new call belongs to. Default: the task of the calling tool's own call. */
   readonly tid?: string;
+  /** The id of the new call. Must not be in use by another call. */
+  readonly callId?: string;
+  /** The line of the calling program that makes the call, for its record. */
+  readonly line?: number;
 }
 
 /** The context of a call. It may be destructured and spread; unused members cost nothing. */

@@ -23,7 +23,7 @@ export type LogEvent = Extract<RackEvent, { type: "log" }>;
 export type AnnouncedCall = Omit<StartedCall, "parameters"> & {
   readonly replayOf?: string | undefined;
   readonly via?: string | undefined;
-  readonly expert?: string | undefined;
+  readonly resumedAt?: number | undefined;
 };
 
 /** Receives the events of one call while it is under way. */
@@ -115,6 +115,10 @@ export class LiveCall implements StartedCall {
   readonly via: string | undefined;
   /** The name of the expert as whom the caller makes the call. */
   readonly expert: string | undefined;
+  /** The line of the program that made the call. */
+  readonly line: number | undefined;
+  /** When this process went on with the call, which another one began at `timestamp`. */
+  readonly resumedAt: number | undefined;
   readonly origin: Origin | undefined;
   readonly owner: string;
   readonly rootCallId: string | undefined;
@@ -132,6 +136,11 @@ export class LiveCall implements StartedCall {
   lane: string | undefined = undefined;
   /** Whether the worker that performed the call has stored its record. Undefined for a call that ended here. */
   isRecorded: boolean | undefined = undefined;
+  /**
+   * True when the server stops and the call goes on at the next start: its end here is not recorded, so that the store has
+   * it as running.
+   */
+  isLeft = false;
   /** Called when the call has ended and it is known whether its record is stored. */
   settle: ((recorded: RecordedCall) => void) | undefined = undefined;
 
@@ -153,6 +162,8 @@ export class LiveCall implements StartedCall {
     this.replayOf = call.replayOf;
     this.via = call.via;
     this.expert = call.expert;
+    this.line = call.line;
+    this.resumedAt = call.resumedAt;
     this.origin = origin;
     this.owner = origin === undefined || origin.owner === masterGrant.id ? "" : origin.caller;
     this.rootCallId = call.rootCallId;
@@ -360,7 +371,7 @@ export class CallBook {
 
   /** Adds a call that no surface made, such as one that a tool makes. */
   #enterNested(event: StateEvent): LiveCall {
-    const { callId, parentCallId, toolName, sessionID, caller } = event;
+    const { callId, parentCallId, toolName, sessionID, caller, line } = event;
     // The name may be an alias.
     const info = this.registry.get(toolName);
     const name = info?.name ?? toolName;
@@ -369,7 +380,7 @@ export class CallBook {
     const rootCallId = this.rootUnder(parentCallId);
     const call = {
       ...{ callId, parentCallId, rootCallId, toolName: name },
-      ...{ displayName, sessionID, caller, timestamp },
+      ...{ displayName, sessionID, caller, timestamp, line },
     };
     const parent = parentCallId === undefined ? undefined : this.#live.entries.get(parentCallId);
     const depth = parentCallId === undefined ? 0 : (parent?.depth ?? 0) + 1;

@@ -8,6 +8,7 @@ import type {
   ToolRegistry,
   ToolResult,
 } from "@toolrack/core";
+import { mayBeCalledBy } from "@toolrack/core/internal";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
 import type { Channel } from "../fleet/index.ts";
 import { isRecord } from "../helpers/index.ts";
@@ -24,7 +25,7 @@ import {
   type RequestHeaders,
 } from "./call-book.ts";
 import { CallSpans } from "./call-spans.ts";
-import { isMetaTool } from "./meta-tools.ts";
+import { isMetaTool, onlyForCode } from "./meta-tools.ts";
 import { CallRecorder } from "./recorder.ts";
 import { SearchMemory } from "./search-memory.ts";
 
@@ -47,6 +48,8 @@ export interface CallRequest {
   /** Present when the caller can be asked questions while the call runs. */
   readonly client?: CallClient;
   readonly callId?: string;
+  /** The call is one that another process began at this time, and that goes on under its id. */
+  readonly begunAt?: number;
   readonly sessionID?: string;
   /** The session was made for this request alone: it counts for loop detection, not for upstream servers. */
   readonly isPassingSession?: boolean;
@@ -69,6 +72,8 @@ export interface CallRequest {
   readonly mock?: CallMock;
   readonly permissions?: readonly string[];
   readonly watcher?: CallWatcher;
+  /** A model asks for the call: tools whose `metadata.callers` leaves models out are refused. */
+  readonly byModel?: boolean;
 }
 
 export interface EndedCall extends RecordedCall {
@@ -195,7 +200,7 @@ export class CallService implements CallFollower {
     let live: LiveCall | undefined;
     this.#runs++;
     try {
-      if (request.callId !== undefined) await this.#claim(call);
+      if (request.callId !== undefined && request.begunAt === undefined) await this.#claim(call);
       live = this.#book.enter(call, request);
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
@@ -302,14 +307,29 @@ export class CallService implements CallFollower {
     if (!grant.admin && (info === undefined || !grant.mayUse(info))) {
       throw unknownTool(this.#book.registry, request.name, limitOf(request));
     }
+    if (request.byModel && info !== undefined && !mayBeCalledBy("model", info.metadata))
+      throw new CallRefused("tool_not_found", onlyForCode(info.name), { toolName: info.name });
     if (this.#calls.held.isFull) throw recordsFull(this.#calls.held);
     const busy = info && this.#busyFor?.(info);
     if (busy !== undefined) throw laneBusy(request.name, busy);
     const toolName = info?.name ?? request.name;
     const displayName = info?.displayName ?? toolName;
     const { caller } = grant;
-    const timestamp = Date.now();
-    const call = { callId, toolName, displayName, sessionID, caller, timestamp, replayOf, via, expert };
+    const now = Date.now();
+    const { begunAt: timestamp = now } = request;
+    const resumedAt = timestamp === now ? undefined : now;
+    const call = {
+      callId,
+      toolName,
+      displayName,
+      sessionID,
+      caller,
+      timestamp,
+      resumedAt,
+      replayOf,
+      via,
+      expert,
+    };
     const limit = this.#maxPerTool;
     const running = this.#running.get(toolName) ?? 0;
     const waiting = this.#waiting.size === 0 ? 0 : (this.#waiting.get(waitingKey(call)) ?? 0);

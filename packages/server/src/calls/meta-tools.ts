@@ -1,5 +1,6 @@
 import {
   isToolError,
+  PermissionDeniedError,
   type RegistryView,
   Tool,
   type ToolDefinition,
@@ -10,14 +11,27 @@ import {
   type ToolRegistry,
   toDefinition,
 } from "@toolrack/core";
-import { firstSentence, tokenShare, toSignatures } from "@toolrack/core/internal";
+import {
+  definitionOf,
+  firstSentence,
+  mayBeCalledBy,
+  tokenShare,
+  toSignatures,
+} from "@toolrack/core/internal";
 import { type Config, originOf, toolMatcher } from "../config/index.ts";
 import { isRecord } from "../helpers/index.ts";
 
 export const searchToolName = "toolrack_search";
 const describeToolName = "toolrack_describe";
 export const callToolName = "toolrack_call";
-const metaToolNames: ReadonlySet<string> = new Set([searchToolName, describeToolName, callToolName]);
+/** The tool that runs code over other tools. */
+export const runToolName = "toolrack_run";
+const metaToolNames: ReadonlySet<string> = new Set([
+  searchToolName,
+  describeToolName,
+  callToolName,
+  runToolName,
+]);
 
 export function isMetaTool(name: string): boolean {
   return metaToolNames.has(name);
@@ -94,9 +108,17 @@ export function shownTools(
 ): { readonly seen: ToolInfo[]; readonly shown: ToolInfo[]; readonly meta: ToolInfo[] | undefined } {
   const seen = enabled.filter((tool) => !isMetaTool(tool.name) && sees(tool));
   const isShortened = mode === "on" || (mode === "auto" && seen.length > threshold);
-  if (!isShortened) return { seen, shown: seen, meta: undefined };
-  const meta = enabled.filter(({ name }) => isMetaTool(name));
-  return { seen, shown: [...metaToolsFor(meta, seen), ...seen.filter(isPinned)], meta };
+  const meta = enabled.filter((tool) => isMetaTool(tool.name) && isOffered(tool, isShortened));
+  const listed = seen.filter(
+    (tool) => (!isShortened || isPinned(tool)) && mayBeCalledBy("model", tool.metadata),
+  );
+  return { seen, shown: [...metaToolsFor(meta, seen), ...listed], meta: isShortened ? meta : undefined };
+}
+
+/** Whether a meta-tool is in a list of tools. `metadata.offered` says when the tool that runs code is. */
+export function isOffered({ name, metadata }: ToolInfo, isShortened: boolean): boolean {
+  if (name !== runToolName) return isShortened;
+  return metadata.offered === "always" || (metadata.offered === "many" && isShortened);
 }
 
 /** The meta-tools for a caller who sees these other tools: the search tool says which servers they come from. */
@@ -111,7 +133,7 @@ export function metaToolsFor(meta: readonly ToolInfo[], seen: readonly ToolInfo[
 
 /** How many characters the lines about servers may have together. */
 const LONGEST_LINES = 2_000;
-/** How many tools stand for a server that says nothing of itself. */
+/** A server without a description of its own is described by the names of so many of its tools. */
 const SAMPLE = 4;
 
 /**
@@ -216,13 +238,8 @@ function signaturesOf(tool: ToolInfo): readonly string[] {
 
 /** What the tool takes, as models and programs are told it. */
 export function declaredTool(tool: ToolInfo): Omit<ToolDefinition, "metadata"> {
-  try {
-    return toDefinition(tool);
-  } catch {
-    // Some schema libraries cannot produce JSON Schema. What such a tool takes is not known.
-    const { name, description = "" } = tool;
-    return { name, description, inputSchema: {} };
-  }
+  const { name, description = "" } = tool;
+  return definitionOf(tool) ?? { name, description, inputSchema: {} };
 }
 
 const MOST_DESCRIBED = 20;
@@ -287,7 +304,10 @@ function callTool(): ToolInfo {
     execute: async ({ input, call, registry }) => {
       const { name, arguments: args = {} } = input;
       // This `registry` has only the tools that the caller may use, so no others are suggested.
-      if (registry.get(name) === undefined) throw new ForwardedError(await unknownTool(name, registry));
+      const info = registry.get(name);
+      if (info === undefined) throw new ForwardedError(await unknownTool(name, registry));
+      if (!mayBeCalledBy("model", info.metadata))
+        throw new PermissionDeniedError(onlyForCode(name), { toolName: callToolName });
       try {
         return await call(name, args);
       } catch (thrown) {
@@ -295,6 +315,11 @@ function callTool(): ToolInfo {
       }
     },
   });
+}
+
+/** Tells a model how to use a tool whose author lets only code call it. */
+export function onlyForCode(name: string): string {
+  return `"${name}" can only be called by code, and was not called. Call it in the code of ${runToolName}.`;
 }
 
 /** The error of the tool that is meant, reported by a meta-tool exactly as that tool reports it. */

@@ -3,7 +3,7 @@ import type { LogLine } from "./log.ts";
 import { matcher } from "./log-reader.ts";
 
 const line = (tool: string) =>
-  ({ ts: "2026-03-15T02:29:40.000Z", tool, caller: "cli", args: {}, stat: "success", cost: 1 }) as LogLine; // What is looked at.
+  ({ ts: "2026-03-15T02:29:40.000Z", tool, caller: "cli", args: {}, stat: "success", cost: 1 }) as LogLine; // The code under test reads only these members.
 
 describe("looking for tools in the log", () => {
   it.each([

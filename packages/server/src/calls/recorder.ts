@@ -63,8 +63,6 @@ export class CallRecorder implements CallFollower {
   }
 
   begun(call: LiveCall): void {
-    // The process that admitted the call has written its row.
-    if (call.lane !== undefined) return;
     try {
       this.#calls.started(call);
     } catch (thrown) {
@@ -72,7 +70,9 @@ export class CallRecorder implements CallFollower {
     }
   }
 
-  ended(call: LiveCall | undefined, record: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
+  ended(call: LiveCall | undefined, ended: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
+    const record = call?.resumedAt === undefined ? ended : sinceItsBeginning(ended, call);
+    if (call?.isLeft) return void call.settle?.({ record, recorded: false, trace });
     if (call?.isRecorded !== undefined) {
       this.#calls.lanes.release(record.callId);
       call.settle?.({ record, recorded: call.isRecorded, trace });
@@ -133,6 +133,15 @@ export class CallRecorder implements CallFollower {
     this.#failures++;
     this.#logger.error(problem);
   }
+}
+
+/** The record of a call that another process began: it counts from there. */
+function sinceItsBeginning(
+  record: ToolCallRecord,
+  { timestamp, resumedAt = timestamp }: LiveCall,
+): ToolCallRecord {
+  const earlier = resumedAt - timestamp;
+  return { ...record, timestamp, duration: record.duration + earlier };
 }
 
 interface WriteGroup {

@@ -323,7 +323,7 @@ export async function importTasks({ directory, registry, store, logger }: Import
 async function toSchedule(found: unknown, now: number): Promise<NewSchedule | undefined> {
   const outcome = await validator.validate(found);
   if (!outcome.ok) throw new Error(outcome.issues.map(({ message }) => message).join(" "));
-  const task = outcome.value as ToolboxTask; // As the schema has checked.
+  const task = outcome.value as ToolboxTask; // The schema accepts nothing else.
   const isOnce = task.type !== "recurring";
   if (isOnce && task.executed === true) return undefined;
   const at = isOnce ? timeOf(task) : undefined;

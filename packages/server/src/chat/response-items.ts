@@ -29,7 +29,7 @@ export function userItem(content: unknown): ResponseItem {
   return { type: "message", role: "user", content: parts };
 }
 
-/** Whether the item can be told to a model that is reached by chat completions. */
+/** Whether the item can be sent to a model that is reached by chat completions. */
 export function isRackItem(item: ResponseItem): boolean {
   const { type, role, content, call_id, name, arguments: written, input, output } = item;
   if (type === "item_reference" || isUnsaid({ type })) return true;

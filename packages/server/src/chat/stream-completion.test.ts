@@ -285,7 +285,7 @@ describe("an answer of a server with habits of its own", () => {
     const endpoint = await endpointOf((_incoming, outgoing) =>
       outgoing.writeHead(200, stream).end(`event: error\ndata: ${data}\n\n`),
     );
-    // Its status was 200, so that no other is told.
+    // The provider answered with the status 200, so the message names no status.
     const message = `reported an error for the model "${endpoint.model}": ${words}`;
     await expect(read(endpoint, { retries: 0 })).rejects.toThrow(message);
   });

@@ -8,10 +8,11 @@ import {
   toOpenAIToolMessage,
   toOpenAITools,
 } from "@toolrack/core";
-import { estimateTokens, nearestNames } from "@toolrack/core/internal";
+import { estimateTokens, mayBeCalledBy, nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";
-import { isHelperTool, isMetaTool, metaToolsFor, readResultName } from "../calls/index.ts";
+import { isHelperTool, isMetaTool, isOffered, metaToolsFor, readResultName } from "../calls/index.ts";
+import { pathCall, withCatalogue } from "../code/index.ts";
 import { type ExtensionParts, expertsOf, findExpert, type Reach } from "../http/wire/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { CallStore } from "../store/index.ts";
@@ -104,15 +105,17 @@ export class ToolsService {
     const { budget = usualBudget } = wish;
     const snapshot = this.#registry.snapshot();
     const visible = snapshot.list().filter((tool) => sees(reach, tool));
-    const own = visible.filter(({ name }) => !isHelperTool(name));
+    const usable = visible.filter(({ name }) => !isHelperTool(name));
+    const own = usable.filter(({ metadata }) => mayBeCalledBy("model", metadata));
+    const metaFor = (isShortened: boolean) => {
+      const offered = visible.filter((tool) => isMetaTool(tool.name) && isOffered(tool, isShortened));
+      return withCatalogue(metaToolsFor(offered, own), usable, this.#registry);
+    };
     const reader = visible.filter(({ name }) => isHelperTool(name) && !isMetaTool(name));
-    const all = own.length === 0 ? [] : [...own, ...reader];
+    const all = own.length === 0 ? [] : [...own, ...metaFor(false), ...reader];
     const isAffordable = wish.chosen === undefined && this.#total(all, budget) <= budget;
     if (isAffordable) return this.#offer(snapshot, all);
-    const meta = metaToolsFor(
-      visible.filter(({ name }) => isMetaTool(name)),
-      own,
-    );
+    const meta = metaFor(true);
     const left = budget - this.#total([...meta, ...reader]);
     const known = wish.chosen && new Set(wish.chosen);
     if (known === undefined) await this.#registry.prepareSearch();
@@ -143,9 +146,22 @@ export class ToolsService {
     const { grant, allow, expert } = reach;
     const via = others.sessionID ? `chat ${others.sessionID}` : "chat";
     const by = { via, ...(expert && { expert: expert.name }) };
-    const call = { ...by, ...others, name, input: args, grant, ...(allow && { allow }) };
+    const byPath = pathCall(this.#registry, name);
+    const call = {
+      ...by,
+      ...others,
+      name: byPath?.toolName ?? name,
+      input: args,
+      grant,
+      byModel: true,
+      ...(allow && { allow }),
+    };
     const ended = await this.#service.run(call);
     const { error } = ended.result;
+    if (byPath !== undefined) {
+      const content = `${ended.result.content}\n\n${byPath.note}`;
+      return { ...ended, result: { ...ended.result, content, type: error === undefined ? "text" : "error" } };
+    }
     const isUnknown = error?.code === "tool_not_found" && this.#registry.get(name) === undefined;
     // If the registry's message already names the nearest tools, it stays.
     if (!isUnknown || /nearest/.test(error.message)) return ended;

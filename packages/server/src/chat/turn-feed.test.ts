@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { type FeedEntry, TurnFeed } from "./turn.ts";
 
 const say = (feed: TurnFeed, text: string) => feed.publish({ type: "text", text });
-// Who reads an entry is told what it holds by its type.
+// The type of an entry says what the entry holds.
 const textOf = ({ data }: FeedEntry) => (data.type === "text" ? data.text : data.type);
 
 it("tells those who come late what they missed, and those who come back no more than that", () => {

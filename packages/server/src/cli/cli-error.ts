@@ -28,6 +28,7 @@ const byErrorCode: Record<ToolErrorCode, number> = {
   cancelled: exitCodes.toolError,
   business_error: exitCodes.toolError,
   execution_failed: exitCodes.toolError,
+  code_diverged: exitCodes.toolError,
   outcome_unknown: exitCodes.toolError,
 };
 

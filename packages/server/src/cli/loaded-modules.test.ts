@@ -40,9 +40,9 @@ describe("a command loads only what it needs", { timeout: 180_000 }, () => {
     expect(loaded!.filter(isOfCore)).toEqual([]);
   });
 
-  it("mcp: a file to restart itself, and then a rack without what its workspace does not use", async () => {
+  it("mcp: a rack without what its workspace does not use, and before it at most a file to restart itself", async () => {
     const programs = await filesLoadedBy("mcp", "--no-watch");
-    // The first moves the streams out of the way of tools and starts the second in its place, where it can.
+    // Where the program cannot move its streams out of the way of tools, it starts itself again with streams that are.
     const last = programs.pop()!;
     for (const loaded of programs) expect(ownFiles(loaded)).toEqual(["main.ts", "restart.ts"]);
     expect(last.filter(isOfCore)).not.toEqual([]);

@@ -353,6 +353,14 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .addHelpText("after", callHelp)
     .action(runs(async () => (await import("./commands/call.ts")).call));
 
+  command("run", "run code over the tools: TypeScript or JavaScript with tools.NAMESPACE.NAME(args)")
+    .argument("<file>", "the code; - for standard input")
+    .option("-y, --yes", "approve dangerous tools beforehand")
+    .option("--timeout <duration>", "stop it after 500ms, 30s, 2m, without the time for approvals")
+    .option("--session <id>", "the session that the calls belong to")
+    .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
+    .action(runs(async () => (await import("./commands/run.ts")).run));
+
   command("new", "write the beginnings of a tool")
     // Completion offers these words, but any word is accepted, because with --style the tool's name stands here.
     .addArgument(new Argument("[contract]", "how it is written").choices(contractNames).argParser(String))

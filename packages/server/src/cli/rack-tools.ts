@@ -120,7 +120,8 @@ export async function addOthers(cli: Cli, app: App): Promise<() => Promise<void>
     const tellWhen = () => cli.talk(`Schedules run while a server runs: ${cli.commandLine("serve")}`);
     app.registry.register(scheduleTool(open, tellWhen));
   }
-  const { startMcpServers } = await import("../rack/index.ts");
+  const { addRunTool, startMcpServers } = await import("../rack/index.ts");
+  if (app.config.code?.mode !== "off") await addRunTool(app);
   const servers = await startMcpServers(app, talkingLogger(cli), (started) => {
     const apis = started.filter(({ transport }) => transport === "api").length;
     const counts = [amount(started.length - apis, "MCP server"), amount(apis, "API")];
@@ -194,7 +195,7 @@ async function agreeTo(server: ServerClient, callId: string): Promise<void> {
 
 /** A refusal of the server, with the exit code that the same refusal has in this process. */
 function withExitCode({ message, code, details }: CliError): CliError {
-  const [known] = Object.keys(toolErrorCodes).filter((one) => one === code) as ToolErrorCode[]; // Its keys are the codes.
+  const [known] = Object.keys(toolErrorCodes).filter((one) => one === code) as ToolErrorCode[]; // The keys of `toolErrorCodes` are the codes.
   return new CliError(message, { code, details, ...(known && { exitCode: exitCodeOf(known) }) });
 }
 

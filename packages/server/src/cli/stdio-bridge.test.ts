@@ -88,7 +88,7 @@ it("repeats to the next rack what the client said about itself, and tells the cl
     expect.objectContaining({ method: "logging/setLevel" }),
     expect.objectContaining({ method: "resources/subscribe", params: { uri: "a:2" } }),
   ]);
-  for (const message of two.heard) two.say({ id: (message as { id?: string }).id ?? "x", result: {} }); // Each is a message.
+  for (const message of two.heard) two.say({ id: (message as { id?: string }).id ?? "x", result: {} }); // A message may have an id.
   two.say({ id: 6, result: { last: true } });
   await vi.waitFor(() => expect(heard).toContainEqual(rpc({ id: 6, result: { last: true } })));
   expect(heard).toEqual([
@@ -158,7 +158,7 @@ it("withdraws the questions of a rack that ended, and never takes their answers 
   two.say({ id: 0, method: "elicitation/create", params: { message: "second" } });
   await vi.waitFor(() => expect(methodsOf(heard).filter(Boolean)).toHaveLength(3));
   expect(heard[1]).toMatchObject({ method: "notifications/cancelled", params: { requestId: 0 } });
-  const { id } = heard.at(-1) as { id: string }; // The question.
+  const { id } = heard.at(-1) as { id: string }; // The last message is the question, which has an id.
   expect(id).not.toBe(0);
   say({ id: 0, result: { action: "accept", late: true } }, { id, result: { action: "decline" } });
   await vi.waitFor(() => expect(two.heard).toHaveLength(2));
@@ -167,7 +167,7 @@ it("withdraws the questions of a rack that ended, and never takes their answers 
   two.say({ id: 1, method: "elicitation/create" });
   two.say({ method: "notifications/cancelled", params: { requestId: 1, reason: "late" } });
   await vi.waitFor(() => expect(methodsOf(heard).at(-1)).toBe("notifications/cancelled"));
-  const [asked, withdrawn] = heard.slice(-2) as [{ id: string }, { params: object }]; // What was sent last.
+  const [asked, withdrawn] = heard.slice(-2) as [{ id: string }, { params: object }]; // The last two messages are the question and its withdrawal.
   expect(withdrawn.params).toEqual({ requestId: asked.id, reason: "late" });
 });
 

@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { format } from "node:util";
 import type { Logger } from "@toolrack/core";
 import type { FileReport, LoadReport } from "../files/index.ts";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord, whereOf } from "../helpers/values.ts";
 import type { App, OpenOptions } from "../rack/index.ts";
 import type { Store } from "../store/index.ts";
 import type { Cli } from "./cli.ts";
@@ -192,11 +192,6 @@ type Failure = NonNullable<FileReport["failure"]>;
 /** The failures of files that could not be loaded, or whose newest version could not. */
 export function failuresIn(report: Pick<LoadReport, "files">): Failure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
-}
-
-/** `tools/a.ts:12` */
-export function whereOf({ file, line }: Failure): string {
-  return line === undefined ? file : `${file}:${line}`;
 }
 
 /** What failed and what would fix it, in two or more lines. */

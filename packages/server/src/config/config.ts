@@ -321,6 +321,14 @@ const keys = {
      */
     approvals: oneOf("client", "stdio", "inbox"),
   }),
+  /** Code that models write over tools (`toolrack_run`). */
+  code: group({
+    /**
+     * Whether models are offered to write code. `auto` (default): when they see the meta-tools in place of most tools, and
+     * the sandbox has level 3. `on`: always. `off`: there is no such tool.
+     */
+    mode: oneOf("auto", "on", "off"),
+  }),
   /** How tools are found. */
   search: group({
     /** Whether tools are found by what words mean too, in English and Chinese. Needs `@toolrack/words`. Default true. */

@@ -233,7 +233,7 @@ function makerOf(key: string, value: unknown): Maker | undefined {
 /** Tools that were made without `Tool.define` get the arguments first, and may say that they are not enabled. */
 function fromMade(made: ToolInfo): ToolInfo {
   if (Tool.implementationOf(made.execute).run !== made.execute) return made;
-  const { category, enabled, ...others } = made as MadeTool; // Both may be missing.
+  const { category, enabled, ...others } = made as MadeTool; // A tool may lack both members.
   const { name, description, parameters, metadata, title, displayName, aliases, outputSchema } = made;
   const [misplaced] = misplacedMetadata(others);
   if (misplaced !== undefined)

@@ -12,6 +12,7 @@ import {
   PassingMap,
   reasonOf,
   type StackMapper,
+  whereOf,
 } from "../helpers/index.ts";
 import { missingPart } from "./contract-checks.ts";
 import { codeFrame } from "./loader/compile.ts";
@@ -58,11 +59,6 @@ export type LoadListener = (event: LoadEvent) => void;
 
 export function failures(report: LoadReport): LoadFailure[] {
   return report.files.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
-}
-
-/** `tools/a.ts:12` */
-export function whereOf({ file, line }: Pick<LoadFailure, "file" | "line">): string {
-  return line === undefined ? file : `${file}:${line}`;
 }
 
 export function describeLoad(report: LoadReport): { readonly info: string[]; readonly warn: string[] } {

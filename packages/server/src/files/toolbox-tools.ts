@@ -1,7 +1,8 @@
 import { Tool, type ToolInfo } from "@toolrack/core";
 import type { CallBook, CallLog } from "../calls/index.ts";
 import { type LogLine, readLog } from "../calls/index.ts";
-import { failures, type LoadOptions, type LoadReport, whereOf } from "./load-report.ts";
+import { whereOf } from "../helpers/index.ts";
+import { failures, type LoadOptions, type LoadReport } from "./load-report.ts";
 
 /** `buildReload_tool` of the toolbox contract: reloads the tool files and reports the outcome. */
 export function buildReloadTool(reload: (options: LoadOptions) => Promise<LoadReport>): ToolInfo {

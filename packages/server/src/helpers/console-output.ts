@@ -5,7 +5,7 @@ import { format } from "node:util";
 import type { LogLevel } from "@toolrack/core";
 import type { logLine } from "@toolrack/core/internal";
 import { currentCall } from "./current-call.ts";
-import { restart, takeDescriptors } from "./restart.ts";
+import { moveDescriptors, restart, takeDescriptors } from "./restart.ts";
 
 const methods = { debug: "debug", log: "info", info: "info", warn: "warn", error: "error" } as const;
 
@@ -51,13 +51,13 @@ interface OwnStreams {
 
 /**
  * Opens streams to the parent process that nothing else in this process can touch: tools, libraries and child
- * processes write to descriptors 0 and 1, which become `/dev/null` and standard error. Only a program that
- * replaces this one can move descriptors, so a shell does it and starts us again in the same process. Where
- * that is impossible, returns the usual streams, which `protectProcess` keeps safe only from `console` and
- * `process.stdout` of tools.
+ * processes write to descriptors 0 and 1, which become `/dev/null` and standard error. Where this program
+ * cannot move descriptors, a shell does it and starts us again in the same process. Where that is impossible
+ * too, returns the usual streams, which `protectProcess` keeps safe only from `console` and `process.stdout`
+ * of tools.
  */
 export function ownStreams(print: (text: string) => void): OwnStreams {
-  const given = takeDescriptors();
+  const given = takeDescriptors() ?? moveDescriptors();
   if (given !== undefined) return openStreams(given.input, given.output);
   restart();
   return usualStreams(print);

@@ -6,6 +6,7 @@ export { PassingMap } from "./passing-map.ts";
 export { makeOwnFile, makeOwnFolder, readOwnFile } from "./private-files.ts";
 export { ProcessGroup, type ProcessStat, processIds, processStat } from "./processes.ts";
 export { productVersion } from "./product-version.ts";
+export { inSlices } from "./slices.ts";
 export { StackMapper } from "./stack-mapper.ts";
 export {
   amount,
@@ -18,7 +19,9 @@ export {
   plainHost,
   reasonOf,
   shellQuote,
+  toStorableText,
   unlessAborted,
   whenAborted,
+  whereOf,
 } from "./values.ts";
 export { watchFile, watchFiles } from "./watch.ts";

@@ -79,7 +79,7 @@ it("keeps to the longest line by the byte, wherever the line is cut", () => {
 it("tells a line that is no UTF-8 from one in which the mark for that was sent, however the stream is cut", () => {
   const bytes = Buffer.concat([
     Buffer.from("sent \uFFFD\n"),
-    // A character that breaks off is as long as the mark that stands for it.
+    // The beginning of a character, without its last byte. The mark U+FFFD, which replaces it, has as many bytes.
     Buffer.from([0x61, 0xf0, 0x9f, 0x98, 0x0a]),
     Buffer.from([0xff]),
   ]);

@@ -71,6 +71,15 @@ export function amount(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
+/**
+ * The text as every database can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
+ * UTF-8; both become visible signs.
+ */
+export function toStorableText(text: string): string {
+  if (!text.includes("\0") && text.isWellFormed()) return text;
+  return text.replaceAll("\0", "␀").toWellFormed();
+}
+
 /** Why a file could not be loaded, in a form for people and programs. */
 export interface LoadFailure {
   /** Relative to the workspace. */
@@ -83,6 +92,11 @@ export interface LoadFailure {
   readonly code?: "syntax" | "not_installed" | "threw" | "no_tool" | undefined;
   /** The lines around the mistake, which is marked. They may be of an imported file. */
   readonly frame?: string;
+}
+
+/** `tools/a.ts:12` */
+export function whereOf({ file, line }: Pick<LoadFailure, "file" | "line">): string {
+  return line === undefined ? file : `${file}:${line}`;
 }
 
 /** A file cannot be loaded. */

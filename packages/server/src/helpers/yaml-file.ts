@@ -25,7 +25,8 @@ export interface YamlFile<Value = unknown> {
 
 /** Characters: reading YAML takes about half a second for each million. */
 const LONGEST = 1024 * 1024;
-const DEEPEST = 64;
+/** A record of a call is 64 levels deep at most, and a test of it has some more around it. */
+const DEEPEST = 80;
 
 /**
  * Reads a YAML file that holds plain JSON values and fits the schema: saved calls, evals. Anchors, aliases, tags, several
@@ -82,10 +83,11 @@ export async function parseYaml(text: string, file: string, longest = LONGEST): 
     if (yaml.isScalar(node) && key === "key" && node.value === "__proto__")
       refuse("No value may have the key __proto__.");
     if (!yaml.isScalar(node) || typeof node.value !== "number") return;
-    const isExact = Number.isInteger(node.value)
-      ? Number.isSafeInteger(node.value)
-      : Number.isFinite(node.value);
-    if (!isExact) refuse(`${node.source ?? node.value} is no number that JSON keeps. Write it in quotes.`);
+    const { value, source = String(value) } = node;
+    // Of a whole number with very many digits, some would be changed without a word.
+    const isChanged = /^[-+]?\d+$/.test(source) && !Number.isSafeInteger(value) && source !== String(value);
+    if (isChanged || !Number.isFinite(value))
+      refuse(`${source} is no number that JSON keeps. Write it in quotes.`);
   });
   return { value: document.toJS(), lineOf: (path) => lineOf(document, path, lines) };
 }

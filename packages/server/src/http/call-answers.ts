@@ -9,6 +9,8 @@ import {
   type CallService,
   type EndedCall,
   INBOX,
+  newCallId,
+  runToolName,
 } from "../calls/index.ts";
 import { type CallLine, type CallStore, type StoredCall, toKey } from "../store/index.ts";
 import type { HttpServices } from "./services.ts";
@@ -38,13 +40,25 @@ export async function serveCall(
 ): Promise<unknown> {
   const gone = keep ? undefined : callerGone(incoming, outgoing);
   const { headers } = incoming;
-  const request = { ...call, signal: gone?.signal, headers, via: viaOf(headers) };
+  const isRun = call.name === runToolName;
+  const callId = call.callId ?? (isRun ? newCallId() : undefined);
+  const signal = isRun && gone !== undefined ? unlessWaiting(gone.signal, service, callId) : gone?.signal;
+  const request = { ...call, signal, headers, via: viaOf(headers), ...(callId && { callId }) };
   try {
     if (acceptsStream(incoming)) return await streamCall(service, request, outgoing);
     return answerOf(await service.run(request), request);
   } finally {
     gone?.release();
   }
+}
+
+/** Code that waits for a person goes on without its caller: its record says how it ended. */
+function unlessWaiting(gone: AbortSignal, service: CallService, callId = ""): AbortSignal {
+  const cancelled = new AbortController();
+  const end = () => service.isWaiting(callId) || cancelled.abort(gone.reason);
+  if (gone.aborted) end();
+  else gone.addEventListener("abort", end, { once: true });
+  return cancelled.signal;
 }
 
 /** By what a caller makes a call over HTTP: the console, or the program that it names itself. */

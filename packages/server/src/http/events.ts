@@ -45,7 +45,7 @@ interface EventFeedOptions {
 
 const LONGEST_TIMER = 2 ** 31 - 2;
 const BATCH = 256;
-/** How many readers are told before other work gets its turn. */
+/** Events are sent to so many readers before other work gets its turn. */
 const SLICE = 256;
 /**
  * After sending events to all readers, the feed pauses for this many times the time it took. So it uses at most a
@@ -116,12 +116,12 @@ export class EventFeed {
    * The number of the first event that was kept. Undefined before the first reader: no events are kept then.
    */
   #first: number | undefined;
-  /** Whether events wait for the rest to end, or readers are being told of them. */
+  /** Whether events wait for a pause to end, or are being sent to readers. */
   #scheduled = false;
   /** When the pause ends and events may be sent again, on the `performance` clock. */
   #restsUntil = 0;
   #rest: NodeJS.Timeout | undefined;
-  /** The number of the first event that readers have not been told of. */
+  /** The number of the first event that was not sent to readers yet. */
   #untold = 1;
   /** The batches of the last flush, encoded once for all readers that are sent the same. */
   readonly #batches = new Map<string, Chunk | undefined>();

@@ -118,7 +118,7 @@ async function listen(handler: ReturnType<typeof serveConsole>): Promise<void> {
 
 /** Sends the path as it is written; `fetch` would tidy it up first. */
 function ask(path: string, headers: Record<string, string> = {}, method = "GET") {
-  const { port } = server.address() as AddressInfo; // It listens on a port.
+  const { port } = server.address() as AddressInfo; // A server that listens on a port has such an address.
   return new Promise<{ status: number; text: string; bytes: Buffer; headers: Record<string, unknown> }>(
     (resolve, reject) => {
       request({ port, host: "127.0.0.1", path, method, headers, agent: false }, async (answer) => {

@@ -1,7 +1,7 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RegistrySnapshot, ToolInfo, ToolRegistry } from "@toolrack/core";
 import type { Grant } from "../access/index.ts";
-import { isHelperTool } from "../calls/index.ts";
+import { isHelperTool, isMetaTool } from "../calls/index.ts";
+import { inSlices } from "../helpers/index.ts";
 import type { Reach } from "./wire/index.ts";
 
 /** Where tools come from, in the order in which people are shown them. */
@@ -40,11 +40,9 @@ export interface ToolList {
   readonly tools: readonly ToolInfo[];
 }
 
-/** How many tools are looked at in one turn of the event loop. */
-const SLICE = 2_000;
 /** How many lists are kept of each grant. */
 const MOST_KEPT = 8;
-/** How many tags are told. */
+/** The answer lists so many tags, those of most tools. */
 const MOST_TAGS = 40;
 const MOST_FOUND = 1_000;
 
@@ -93,7 +91,7 @@ export class ToolLists {
     if (known !== undefined) return known;
     const groups = new Map<string, { source: ToolSource; group: string; count: number }>();
     const tags = new Map<string, number>();
-    await inSlices(tools, (tool) => {
+    await inSlices(tools.values(), (tool) => {
       const { source, group } = placeOf(tool);
       const key = `${source}/${group}`;
       const found = groups.get(key) ?? { source, group, count: 0 };
@@ -127,7 +125,7 @@ export class ToolLists {
     if (isAll || (isAdmins && q === undefined && isOnlyStatus(others))) return { version, tools: all };
     const words = others.words?.toLowerCase().split(/\s+/).filter(Boolean) ?? [];
     const tools: ToolInfo[] = [];
-    await inSlices(all, (tool) => {
+    await inSlices(all.values(), (tool) => {
       if (isWithin(tool, reach) && fits(tool, others, words)) tools.push(tool);
     });
     return { version, tools };
@@ -142,16 +140,16 @@ function isOnlyStatus({ status: _, ...others }: ToolFilter): boolean {
   return Object.values(others).every((one) => one === undefined || one === "");
 }
 
-async function inSlices(tools: readonly ToolInfo[], look: (tool: ToolInfo) => void): Promise<void> {
-  for (let at = 0; at < tools.length; at++) {
-    if (at > 0 && at % SLICE === 0) await nextTurn();
-    look(tools[at]!);
-  }
-}
-
 /** Whether a request that may use this much may see the tool. */
 export function isWithin(tool: ToolInfo, { grant, allow }: Reach): boolean {
   return grant.mayUse(tool) && allow?.(tool) !== false;
+}
+
+/** The meta-tools show and call only what their caller may use, so every caller may use them. */
+export function withMetaTools({ grant, allow }: Reach): Reach {
+  const mayUse: Reach["grant"]["mayUse"] = (tool) => isMetaTool(tool.name) || grant.mayUse(tool);
+  const reach = { grant: { ...grant, mayUse } };
+  return allow === undefined ? reach : { ...reach, allow: (tool) => isMetaTool(tool.name) || allow(tool) };
 }
 
 function fits(tool: ToolInfo, filter: ToolFilter, words: readonly string[]): boolean {

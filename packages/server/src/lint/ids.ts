@@ -1,7 +1,7 @@
 import type { ToolDefinition, ToolInfo } from "@toolrack/core";
-import { searchTerms, splitWords } from "@toolrack/core/internal";
+import { definitionOf, searchTerms, splitWords } from "@toolrack/core/internal";
 import { requiredOf } from "@toolrack/core/internal/schema";
-import { actionOf, definitionOf, type Found, ownNameOf, parametersOf } from "./tool-facts.ts";
+import { actionOf, type Found, ownNameOf, parametersOf } from "./tool-facts.ts";
 
 const idWords: ReadonlySet<string> = new Set(["id", "ids", "uuid", "guid", "uid"]);
 /** Says in the description where the id comes from, or in which form a person gives it. */

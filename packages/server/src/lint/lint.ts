@@ -1,19 +1,17 @@
 import { readFile, stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ToolInfo } from "@toolrack/core";
+import { definitionOf } from "@toolrack/core/internal";
 import { type Config, type LintRule, lintRules, toolMatcher } from "../config/index.ts";
+import { inSlices } from "../helpers/index.ts";
 import { annotationFindings, costFindings, nameFindings, providerFindings } from "./definition-rules.ts";
 import { IdSources } from "./ids.ts";
 import { parameterFindings, textFindings } from "./text-rules.ts";
-import { definitionOf, type Finding } from "./tool-facts.ts";
+import type { Finding } from "./tool-facts.ts";
 import { Twins } from "./twins.ts";
 
 /** The rules that tool files switch off for their own tools, by the origin of the tools. */
 export type LintSwitches = ReadonlyMap<string, ReadonlySet<LintRule>>;
-
-/** Milliseconds for which tools are looked at in one turn of the event loop. */
-const SLICE = 10;
 
 /** Finds what misleads models in the definitions of tools. Reads no files and asks nobody. */
 export class Linter {
@@ -33,7 +31,7 @@ export class Linter {
   /** `tools`: all that a model may be offered together, because a tool is also judged by the others. */
   static async open(tools: readonly ToolInfo[], config: Config["lint"] = {}): Promise<Linter> {
     const linter = new Linter(tools, config);
-    await inSlices(tools, (tool) => {
+    await inSlices(tools.values(), (tool) => {
       linter.#twins.add(tool);
       linter.#ids.add(tool);
     });
@@ -44,7 +42,7 @@ export class Linter {
   async lint(switches: LintSwitches, tools: readonly ToolInfo[] = this.#tools): Promise<Finding[]> {
     const found: Finding[] = [];
     const pairs = new Set<string>();
-    await inSlices(tools, (tool) => {
+    await inSlices(tools.values(), (tool) => {
       for (const finding of this.#findingsOn(tool)) {
         const { code, twin } = finding;
         const isOff = this.#isOff.get(code)?.(tool) || switches.get(tool.origin ?? "")?.has(code);
@@ -68,17 +66,6 @@ export class Linter {
       ...costFindings(tool, this.#maxTokens),
       ...annotationFindings(tool),
     ];
-  }
-}
-
-/** Lets other work in between: there may be tens of thousands of tools. */
-async function inSlices(tools: readonly ToolInfo[], look: (tool: ToolInfo) => void): Promise<void> {
-  let begun = performance.now();
-  for (const tool of tools) {
-    look(tool);
-    if (performance.now() - begun < SLICE) continue;
-    await nextTurn();
-    begun = performance.now();
   }
 }
 

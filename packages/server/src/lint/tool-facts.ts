@@ -1,4 +1,4 @@
-import { type JsonSchemaObject, type ToolDefinition, type ToolInfo, toDefinition } from "@toolrack/core";
+import type { JsonSchemaObject, ToolInfo } from "@toolrack/core";
 import { describingSchemas, keysOf, type SchemaPlace, walkSchemas } from "@toolrack/core/internal/schema";
 import { type LintRule, originOf } from "../config/index.ts";
 
@@ -21,15 +21,6 @@ export type Found = Omit<Finding, "tool">;
 /** The name that the tool's author gave it: for a tool of a server, the one without the server's key. */
 export function ownNameOf(tool: ToolInfo): string {
   return originOf(tool)?.tool ?? tool.name;
-}
-
-/** Undefined for a tool whose schema has no JSON Schema form; the rules for providers tell of it. */
-export function definitionOf(tool: ToolInfo): ToolDefinition | undefined {
-  try {
-    return toDefinition(tool);
-  } catch {
-    return undefined;
-  }
 }
 
 /** A parameter at any depth. */

@@ -2,9 +2,11 @@ export { type App, type OpenOptions, openWorkspace, type Recording } from "./app
 export { type OpenedChat, openChatService } from "./chat-service.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
 export type { Working, WorkOptions } from "./worker.ts";
+export { testRunnerOf } from "./workspace-parts.ts";
 
 // Most commands do not serve, so this code is loaded on first use.
 import type { providersOf as ProvidersOf } from "./open-chat.ts";
+import type { addRunTool as AddRunTool } from "./open-code.ts";
 import type { ownEntries as OwnEntries, startMcpServers as StartMcpServers } from "./rack.ts";
 import type { serve as Serve, serveStdio as ServeStdio } from "./serve.ts";
 import type { work as Work } from "./worker.ts";
@@ -21,6 +23,9 @@ export const ownEntries: typeof OwnEntries = async (...args) =>
 
 export const startMcpServers: typeof StartMcpServers = async (...args) =>
   (await import("./rack.ts")).startMcpServers(...args);
+
+export const addRunTool = async (...args: Parameters<typeof AddRunTool>): Promise<void> =>
+  (await import("./open-code.ts")).addRunTool(...args);
 
 export const providersOf = async (
   ...args: Parameters<typeof ProvidersOf>

@@ -22,7 +22,9 @@ import {
   problemOfOwnEntry,
   type RackIdentity,
   resumeCall,
+  runToolName,
 } from "../calls/index.ts";
+import { type CodeRuns, canGoOn } from "../code/index.ts";
 import { loadEnvironment } from "../config/index.ts";
 import { type Channel, Nodes, openChannel } from "../fleet/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
@@ -43,6 +45,7 @@ import type { Expert } from "../skills/index.ts";
 import { openStore, type Store, type StoredMcpServer } from "../store/index.ts";
 import { type App, openWorkspace, type Recording } from "./app.ts";
 import { openLanes } from "./lanes.ts";
+import { isCodeOff, openCode } from "./open-code.ts";
 
 export interface OpenRackOptions {
   readonly logger: Logger;
@@ -64,6 +67,8 @@ export interface OpenedRack {
   readonly forwarder: Forwarder | undefined;
   readonly approvals: ApprovalInbox;
   readonly calls: Calls;
+  /** The runs of code. Undefined when code mode is off. */
+  readonly code: CodeRuns | undefined;
   /** Must be closed before the server waits for calls to end, since some calls wait for an MCP client. */
   readonly mcp: McpSurface;
   readonly mcpServers: McpServers;
@@ -92,7 +97,6 @@ export async function openRack(
   opened.defer(() => closeWithinLimit(store.close(), "The store", logger));
   const channel = await openChannel(store);
   opened.defer(() => channel.close());
-  const interrupted = await store.calls.settleInterrupted();
   const values = await openValues({ directory, store });
   const { secrets } = values;
   for (const problem of secrets.problems()) logger.warn(problem);
@@ -127,6 +131,9 @@ export async function openRack(
   });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
+  // Runs of code go on here; all other calls that dead processes left are over.
+  const left = isCodeOff(app.config) ? [] : await store.calls.takeOver(runToolName, canGoOn);
+  const interrupted = await store.calls.settleInterrupted();
   app.skills.follow();
 
   const mcpServers = await openMcpServers({
@@ -144,6 +151,7 @@ export async function openRack(
   opened.defer(() => Promise.race([store.follower.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
 
   const { registry, config, skills, offerings } = app;
+  const starting = untilListed(mcpServers, config.mcp?.listWait);
   const { maxCallsPerTool } = config.server ?? {};
   const lanes = options.isWorker === true ? undefined : await openLanes({ app, store, values, logger });
   opened.defer(async () => lanes?.close());
@@ -166,6 +174,8 @@ export async function openRack(
     ? await openForwarder(channel, nodes, await secrets.sharedKey())
     : undefined;
   opened.defer(() => forwarder?.close());
+  const code =
+    options.recording === undefined ? openCode({ app, store, approvals, calls, logger }) : undefined;
   const mcp = createMcpSurface({
     registry,
     node: channel.isShared ? channel.node : undefined,
@@ -175,7 +185,7 @@ export async function openRack(
     store,
     approvals,
     racks: () => mcpServers.racks,
-    starting: untilListed(mcpServers, config.mcp?.listWait),
+    starting,
     greet: (origin, mayUse) => mcpServers.greet(origin, mayUse),
     instructionsOf: (server) => mcpServers.instructionsOf(server),
     offerings,
@@ -193,11 +203,14 @@ export async function openRack(
     forwarder,
     approvals,
     calls,
+    code,
     mcp,
     mcpServers,
     values,
     interrupted,
   };
+  // The code may use tools of MCP servers that are being started.
+  void (starting() ?? Promise.resolve()).then(() => code?.resume(left));
   followOthers(parts, logger);
   return parts;
 }
@@ -234,7 +247,7 @@ function expertView(expert: Expert | undefined): ExpertView | undefined {
 }
 
 /** Follows changes of other processes on the same store, until the store's follower is closed. */
-function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logger: Logger): void {
+function followOthers({ store, approvals, code, values, mcpServers }: OpenedRack, logger: Logger): void {
   const warn = (text: string) => (error: unknown) => logger.warn(`${text}: ${reasonOf(error)}`);
   store.follower.follow("registry", {
     version: () => store.registryVersion.read(),
@@ -250,7 +263,9 @@ function followOthers({ store, approvals, values, mcpServers }: OpenedRack, logg
   store.follower.follow("nodes", {
     seconds: ORPHAN_CHECK_SECONDS,
     async refresh() {
+      const left = code === undefined ? [] : await store.calls.takeOver(runToolName, canGoOn);
       await store.calls.settleInterrupted();
+      void code?.resume(left);
       await approvals.refresh();
     },
     failed: (error) => logger.debug("What other processes did could not be taken up:", error),

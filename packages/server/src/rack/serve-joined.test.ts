@@ -107,7 +107,7 @@ interface Answer {
 const ask = async ({ url, token }: Serving, path: string, method = "GET", body?: object): Promise<Answer> => {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const response = await fetch(url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
-  return (await response.json()) as Answer; // As the API says.
+  return (await response.json()) as Answer; // The API answers in this form.
 };
 
 describe("`toolrack mcp` beside a running server", { timeout: 120_000 }, () => {

@@ -47,6 +47,8 @@ export interface Serving {
   close(): Promise<void>;
 }
 
+/** Milliseconds that code which waits for no person may go on after the server was told to stop. */
+const CODE_LIMIT = 2_000;
 const DAY = 24 * 60 * 60_000;
 const MINUTE = 60_000;
 const HOUR = 60 * 60_000;
@@ -67,8 +69,20 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const { app, store, channel, nodes, forwarder, approvals, calls, mcp, mcpServers, values, interrupted } =
-      rack;
+    const {
+      app,
+      store,
+      channel,
+      nodes,
+      forwarder,
+      approvals,
+      calls,
+      code,
+      mcp,
+      mcpServers,
+      values,
+      interrupted,
+    } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
       opened.defer(startWatchdog({ registry, logFile: log.file, endsWithParent: false }));
@@ -122,6 +136,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     // hold the server up in vain.
     opened.defer(() => approvals.stop());
     opened.defer(() => mcp.close());
+    // Code that waits for a person goes on at the next start.
+    opened.defer(async () => code?.leave(CODE_LIMIT));
     // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
     // the next start.
     opened.defer(() => chat.close());
@@ -204,7 +220,7 @@ const DRAIN = 500;
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, store, approvals, calls, mcp, mcpServers } = await openRack(
+  const { app, store, approvals, calls, code, mcp, mcpServers } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined, recording: options.recording },
     opened,
@@ -221,6 +237,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
   // hold it up in vain.
   opened.defer(() => approvals.stop());
   opened.defer(() => mcp.close());
+  opened.defer(async () => code?.leave(DRAIN));
   const connection = await mcp.stdio(streams, expert);
   if (onReload !== undefined) app.watch(onReload);
   const stop = () => void connection.close();

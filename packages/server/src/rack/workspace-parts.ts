@@ -2,13 +2,15 @@ import { existsSync, mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import type { Logger, ToolInfo, WordVectors } from "@toolrack/core";
+import type { Logger, ToolInfo, ToolRegistry, WordVectors } from "@toolrack/core";
 import type { ToolValues } from "../access/index.ts";
 import type { InternalTool } from "../calls/index.ts";
-import type { Config } from "../config/index.ts";
+import type { Config, Workspace } from "../config/index.ts";
 import type { InternalSurroundings, ModuleGraphParts, SingleFileOptions } from "../files/index.ts";
 import { adaptInternal, FileVersion } from "../files/index.ts";
 import { makeOwnFolder, StackMapper } from "../helpers/index.ts";
+import type { SkillLibrary } from "../skills/index.ts";
+import type { TestRunner } from "../tests/index.ts";
 
 /** Milliseconds after which unused packages are deleted. */
 const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
@@ -59,7 +61,9 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
     // packages.
     makeOwnFolder(folder());
     const directory = join(folder(), "sandbox");
-    const opened = await openSandbox({ directory, logger, require, allowForeignBelow3 });
+    // Each run of code takes a worker that waits already.
+    const blankWorkers = config.code?.mode === "off" ? 1 : 2;
+    const opened = await openSandbox({ directory, logger, require, allowForeignBelow3, blankWorkers });
     if (opened.reason !== undefined) logger.warn(`[sandbox] level ${opened.level}: ${opened.reason}`);
     return opened;
   });
@@ -184,4 +188,26 @@ export async function openWords(logger: Logger): Promise<WordVectors | undefined
  */
 export function providerKeys({ providers = {} }: Config): string[] {
   return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
+}
+
+/** What runs the tests of an opened workspace. `startServers` is called once, when a tool of another server must run. */
+export async function testRunnerOf(
+  { registry, workspace, skills, secretOf }: TestedWorkspace,
+  startServers: () => Promise<void>,
+): Promise<TestRunner> {
+  const { TestRunner } = await import("../tests/index.ts");
+  return new TestRunner({
+    registry,
+    directory: workspace.directory,
+    expertAllows: (name) => skills.experts.find(name)?.allows,
+    secretOf: async (name) => process.env[name] ?? (await secretOf(name)),
+    startServers,
+  });
+}
+
+interface TestedWorkspace {
+  readonly registry: ToolRegistry;
+  readonly workspace: Workspace;
+  readonly skills: SkillLibrary;
+  readonly secretOf: (name: string) => Promise<string | undefined>;
 }

@@ -8,6 +8,9 @@ export type {
   ProgramResult,
   ProgramSpec,
   Sandbox,
+  WorkerCall,
+  WorkerProgram,
+  WorkerSpec,
 } from "./sandbox-types.ts";
 export type { Description, SingleFileManual } from "./single-file/checked-description.ts";
 export { type DescribedFile, DescriptionCache, describeFile, workerCode } from "./single-file/description.ts";

@@ -24,7 +24,7 @@ export function describeThrown(thrown: unknown, causes = 4): ThrownData {
   };
   try {
     if (typeof thrown !== "object" || thrown === null) return { name: "Error", message: String(thrown) };
-    const { name, message, code, data, stack, cause } = thrown as Record<string, unknown>; // Any of them may be missing.
+    const { name, message, code, data, stack, cause } = thrown as Record<string, unknown>; // A thrown object may have any of these members.
     const printed = () => JSON.stringify(thrown)?.slice(0, 500) ?? String(thrown);
     return {
       name: typeof name === "string" && name !== "" ? name : "Error",

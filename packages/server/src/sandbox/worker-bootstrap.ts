@@ -96,7 +96,7 @@ function startWorker(
   function evaluate(code: string, path: string): WorkerProgram {
     // Node's module loader has these members, which its types lack.
     const loaded = new Module(path) as NodeModule & { _compile(code: string, path: string): void };
-    const loader = Module as unknown as { _nodeModulePaths(directory: string): string[] }; // As above.
+    const loader = Module as unknown as { _nodeModulePaths(directory: string): string[] }; // Node has this method, which its types leave out.
     loaded.filename = path;
     loaded.paths = loader._nodeModulePaths(path.slice(0, path.lastIndexOf("/")));
     loaded._compile(code, path);

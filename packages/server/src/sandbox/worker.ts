@@ -9,13 +9,15 @@ import { type Invocation, type LogLine, nesting, SandboxError, type WorkerSpec }
 import { floodExitCode } from "./worker-bootstrap.ts";
 import { WorkerChannel, type WorkerMessage } from "./worker-channel.ts";
 
-/** How many unanswered requests to the host a call may have at once. */
+/** How many requests of one call the host works on at once. Further requests wait for their turn. */
 const mostRequests = 64;
 const keptStderr = 8_000;
 /** Bytes allowed beyond the output limit, for the message format around a tool's own data. */
 const formatBytes = 65_536;
 /** Processor seconds that a worker may use between two calls, for cleaning up. */
 const mostIdleSeconds = 1;
+
+type Request = Extract<WorkerMessage, { type: "request" }>;
 
 interface RunningCall {
   readonly invocation: Invocation;
@@ -25,6 +27,8 @@ interface RunningCall {
   readonly depth: number;
   bytes: number;
   requests: number;
+  /** Requests that wait for their turn. How many there can be is limited by the bytes that the call may put out. */
+  readonly waiting: Request[];
   cpuSeconds: number;
   /** The caller gave up and has its error; only the end of the call in the worker is still awaited. */
   isAbandoned: boolean;
@@ -170,6 +174,7 @@ export class Worker {
       depth,
       bytes: 0,
       requests: 0,
+      waiting: [],
       cpuSeconds: 0,
       isAbandoned: false,
       isAbortConfirmed: false,
@@ -247,20 +252,22 @@ export class Worker {
     this.onFree();
   }
 
-  async #request({ id, method, params }: Extract<WorkerMessage, { type: "request" }>, call: RunningCall) {
+  async #request(request: Request, call: RunningCall): Promise<void> {
+    if (call.requests >= mostRequests) return void call.waiting.push(request);
+    call.requests++;
+    await this.#answer(request, call);
+    call.requests--;
+    const next = call.waiting.shift();
+    if (next !== undefined) void this.#request(next, call);
+  }
+
+  async #answer({ id, method, params }: Request, call: RunningCall): Promise<void> {
     const { onRequest } = call.invocation;
     try {
       if (call.isAbandoned) throw new Error("The call was cancelled.");
       if (onRequest === undefined) throw new Error(`The host has no "${method}" to offer here.`);
-      if (call.requests >= mostRequests)
-        throw new Error(`A call can ask the host for ${mostRequests} things at once.`);
-      call.requests++;
-      try {
-        const result = await nesting.run(call.depth + 1, onRequest, method, params);
-        this.#channel.send({ type: "answer", id, result });
-      } finally {
-        call.requests--;
-      }
+      const result = await nesting.run(call.depth + 1, onRequest, method, params);
+      this.#channel.send({ type: "answer", id, result });
     } catch (error) {
       // The worker must not see the host's stack.
       const { stack: _stack, ...thrown } = describeThrown(error, 0);

@@ -5,9 +5,8 @@ import {
   type ToolInfo,
   type ToolMetadata,
   type ToolRegistry,
-  toDefinition,
 } from "@toolrack/core";
-import { canonicalName, hashValue } from "@toolrack/core/internal";
+import { canonicalName, definitionOf, hashValue } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";
@@ -79,16 +78,9 @@ function parametersOf(
   }
   if (tool.type !== "builtin") return { type: "object" };
   const target = findTarget(registry, builtinTarget(tool));
-  return target === undefined ? { type: "object" } : withSettings(schemaOf(target), settings);
-}
-
-function schemaOf(target: ToolInfo): JsonSchemaObject {
-  try {
-    return toDefinition(target).inputSchema;
-  } catch {
-    // Some library schemas have no JSON form; the target checks its arguments itself.
-    return { type: "object" };
-  }
+  // A target whose schema has no JSON form checks its arguments itself.
+  const schema = target && definitionOf(target)?.inputSchema;
+  return schema === undefined ? { type: "object" } : withSettings(schema, settings);
 }
 
 function metadataOf(

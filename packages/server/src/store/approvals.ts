@@ -128,6 +128,19 @@ export class ApprovalRepository {
     return row && approvals.toRecord(row);
   }
 
+  /** The latest question whether a call may run. */
+  async ofCall(callId: string): Promise<StoredApproval | undefined> {
+    const rows = await findRows(this.#db, "approvals", { call_id: toKey(callId) }, "created_at", "id");
+    const row = rows.findLast(({ stage }) => stage !== "during");
+    return row && approvals.toRecord(row);
+  }
+
+  /** Makes an open question of a dead process one of this process. False when it is no longer open. */
+  async adopt(id: string, expiresAt: number): Promise<boolean> {
+    const changes = { instance: this.#instance.id, expires_at: Math.round(expiresAt), resumable: RESUMABLE };
+    return (await updateRows(this.#db, "approvals", { id: asId(id), state: "pending" }, changes)) > 0;
+  }
+
   /** Throws `InvalidCursorError`. */
   async list({ state, session, limit, cursor }: ApprovalQuery): Promise<Page<StoredApproval>> {
     let selection = this.#db.selectFrom("approvals").selectAll();

@@ -1,6 +1,9 @@
 import { createHash } from "node:crypto";
 import type { ConnectionOptions } from "mysql2";
 import { parse, v7 } from "uuid";
+import { toStorableText } from "../helpers/index.ts";
+
+export { toStorableText };
 
 /**
  * Why an approval rule with this pattern cannot be stored, as a sentence; undefined when it can. A pattern
@@ -86,12 +89,3 @@ export function mysqlAddress(url: string): ConnectionOptions {
 
 const LONGEST_KEY = 200;
 const LONGEST_LABEL = 250;
-
-/**
- * The text as every engine can hold it. PostgreSQL refuses the character NUL, and half of a surrogate pair has no form in
- * UTF-8; both become visible signs.
- */
-export function toStorableText(text: string): string {
-  if (!text.includes("\0") && text.isWellFormed()) return text;
-  return text.replaceAll("\0", "␀").toWellFormed();
-}

@@ -60,7 +60,7 @@ class RowMap<Item extends object, Row extends object> {
       const value = values.get(member);
       return value === undefined ? [] : [[column, value === null ? null : write(value)]];
     });
-    return Object.fromEntries(columns) as Partial<Row>; // As in `toRow`.
+    return Object.fromEntries(columns) as Partial<Row>; // The columns of the table are those of the map, as in `toRow`.
   }
 
   readonly toRecord = (row: { readonly [Column in keyof Row]: Row[Column] | null }): Item => {

@@ -1,7 +1,6 @@
 import { compileSchema, SchemaError, type ToolErrorResponse } from "@toolrack/core";
-import { isRecord } from "../helpers/index.ts";
-import type { Expectation } from "./saved-call.ts";
-import { piecesOf, pointerStep } from "./saved-call.ts";
+import { isRecord, toStorableText } from "../helpers/index.ts";
+import { type Expectation, piecesOf, pointerStep } from "./saved-call.ts";
 
 /** What came of a tested call. */
 export interface CallOutcome {
@@ -81,7 +80,7 @@ export function jsonOf(text: string): unknown {
 function compared(kind: string, expected: unknown, actual: unknown): Problem[] {
   const differences = differencesOf(expected, actual);
   if (differences.length === 0) return [];
-  const [{ path }] = differences as [Difference]; // There is one.
+  const [{ path }] = differences as [Difference]; // The caller has found at least one difference.
   const where = path === "" ? "as a whole" : `at ${path}`;
   const more = differences.length === 1 ? "" : ` and ${differences.length - 1} more`;
   return [{ kind, message: `The result differs ${where}${more}.`, differences }];
@@ -132,23 +131,30 @@ export function timesIn(text: string): string[] {
   return text.match(moment) ?? [];
 }
 
-/** The value with all that is not compared replaced by a word. */
+/**
+ * The value as a record would keep it, with all that is not compared replaced by a word. No record has the character NUL,
+ * half of a surrogate pair, or the key `__proto__`.
+ */
 export function normalised(value: unknown, ignore: readonly string[]): unknown {
-  if (ignore.length === 0) return value;
   const pointers = ignore.filter((one) => one.startsWith("/")).map((one) => one.slice(1).split("/"));
   const ids = ignore.includes("ids");
   const times = ignore.includes("times");
   const visit = (at: unknown, path: readonly string[], key: string): unknown => {
     if (pointers.some((pointer) => isAt(pointer, path))) return "<ignored>";
     if (typeof at === "string") {
-      const text = ids ? at.replace(uuid, "<id>").replace(callId, "<id>") : at;
+      const kept = toStorableText(at);
+      const text = ids ? kept.replace(uuid, "<id>").replace(callId, "<id>") : kept;
       return times ? text.replace(moment, "<time>") : text;
     }
     if (typeof at === "number") return times && isTime(at, key) ? "<time>" : at;
     if (Array.isArray(at)) return at.map((item, index) => visit(item, [...path, String(index)], key));
     if (!isRecord(at)) return at;
+    const members = Object.entries(at).filter(([name]) => name !== "__proto__");
     return Object.fromEntries(
-      Object.entries(at).map(([name, item]) => [name, visit(item, [...path, pointerStep(name)], name)]),
+      members.map(([name, item]) => [
+        toStorableText(name),
+        visit(item, [...path, pointerStep(toStorableText(name))], name),
+      ]),
     );
   };
   return visit(value, [], "");

@@ -2,11 +2,10 @@ export type { Difference, Problem } from "./expectation.ts";
 export { type MockMode, mockModes, RecordedAnswers, standInFor } from "./mock.ts";
 export {
   answersOf,
-  type RecordedTest,
   type RecordingParts,
+  recordAnswers,
   recordTest,
   standInValue,
-  UnwritableCall,
 } from "./recording.ts";
 export { failureLines, problemText, resultLines, summaryLine, toJUnit } from "./report.ts";
 export {
@@ -28,6 +27,7 @@ export {
 } from "./saved-call.ts";
 export {
   type FoundTest,
+  flawsOf,
   readTestFile,
   readTestFiles,
   type SavedTest,
@@ -35,3 +35,5 @@ export {
   TEST_FOLDER,
   type TestFile,
 } from "./test-file.ts";
+export { settleTest } from "./trial.ts";
+export { UnwritableCall } from "./writer.ts";

@@ -1,17 +1,16 @@
 import {
   type ApprovalPolicy,
   type CallMock,
-  type JsonSchemaObject,
   type MockedCall,
   Tool,
   ToolError,
   type ToolInfo,
-  toDefinition,
 } from "@toolrack/core";
+import { definitionOf } from "@toolrack/core/internal";
 import { originOf } from "../config/index.ts";
 import { isRecord } from "../helpers/index.ts";
 import { skillToolInfo } from "../skills/index.ts";
-import { type Difference, differencesOf, type Problem, show } from "./expectation.ts";
+import { type Difference, differencesOf, normalised, type Problem, show } from "./expectation.ts";
 import { fillReferences, type InnerCall, type RecordedTool, type SavedCall } from "./saved-call.ts";
 
 /**
@@ -43,9 +42,12 @@ export class RecordedAnswers implements CallMock {
   readonly approval: ApprovalPolicy;
   readonly #byTool = new Map<string, RecordedAnswer[]>();
   readonly #options: AnswersOptions;
+  /** What is not compared in arguments either. Pointers are about the result alone. */
+  readonly #ignore: readonly string[];
 
-  constructor(test: Pick<SavedCall, "calls" | "approve">, options: AnswersOptions) {
+  constructor(test: Pick<SavedCall, "calls" | "approve" | "ignore">, options: AnswersOptions) {
     this.#options = options;
+    this.#ignore = test.ignore?.filter((one) => one === "ids" || one === "times") ?? [];
     for (const call of test.calls ?? []) {
       const name = options.nameOf(call.tool);
       const answers = this.#byTool.get(name) ?? [];
@@ -74,7 +76,8 @@ export class RecordedAnswers implements CallMock {
     const isMeant = isServed === true ? isStandIn(tool) : depth > 0 || reachesOut(tool);
     if (mode === "off" || !isMeant) return undefined;
     const answers = this.#byTool.get(tool.name) ?? [];
-    const fitting = answers.filter(({ call }) => mismatches(call, input, tool).length === 0);
+    const mismatchesOf = ({ call }: RecordedAnswer) => mismatches(call, input, tool, this.#ignore);
+    const fitting = answers.filter((one) => mismatchesOf(one).length === 0);
     const next = fitting.find(({ isUsed }) => !isUsed) ?? (isServed === true ? fitting.at(-1) : undefined);
     if (next !== undefined) {
       next.isUsed = true;
@@ -82,7 +85,9 @@ export class RecordedAnswers implements CallMock {
     }
     const { readOnly, dangerous } = tool.metadata;
     if (mode === "recorded" && isServed !== true && readOnly === true && dangerous !== true) return undefined;
-    throw this.#unknown(tool, input, answers, fitting.length);
+    // How the arguments differ from those of the recorded call of the tool that is most like it.
+    const [nearest] = answers.map(mismatchesOf).sort((one, other) => one.length - other.length);
+    throw this.#unknown(tool, input, fitting.length, nearest);
   }
 
   #give({ answer, result, error }: InnerCall, toolName: string): unknown {
@@ -98,8 +103,8 @@ export class RecordedAnswers implements CallMock {
   #unknown(
     tool: ToolInfo,
     input: MockedCall["input"],
-    answers: readonly RecordedAnswer[],
     times: number,
+    nearest: readonly Difference[] | undefined,
   ): ToolError {
     const asked = `${tool.name} with ${show(input)}`;
     const why =
@@ -108,26 +113,20 @@ export class RecordedAnswers implements CallMock {
         : "is not recorded";
     const hint = this.#options.mode === "recorded" ? ", and it may do more than read" : "";
     const message = `The call of ${asked} ${why}${hint}.`;
-    const nearest = times > 0 ? undefined : nearestOf(answers, input, tool);
-    this.problems.push({ kind: "calls", message, ...(nearest && { differences: nearest }) });
+    this.problems.push({ kind: "calls", message, ...(nearest?.length && { differences: nearest }) });
     return new ToolError("execution_failed", message, { toolName: tool.name, input });
   }
 }
 
-/** How the arguments differ from those of the recorded call of the tool that is most like it. */
-function nearestOf(
-  answers: readonly RecordedAnswer[],
-  input: MockedCall["input"],
-  tool: ToolInfo,
-): Difference[] | undefined {
-  const all = answers.map(({ call }) => mismatches(call, input, tool));
-  return all.sort((one, other) => one.length - other.length)[0];
-}
-
 /** How arguments differ from recorded ones. A member that has its default may be left out of the recorded ones. */
-function mismatches({ arguments: recorded }: InnerCall, input: unknown, tool: ToolInfo): Difference[] {
+function mismatches(
+  { arguments: recorded }: InnerCall,
+  input: unknown,
+  tool: ToolInfo,
+  ignore: readonly string[],
+): Difference[] {
   if (recorded === undefined) return [];
-  const differences = differencesOf(recorded, input);
+  const differences = differencesOf(normalised(recorded, ignore), normalised(input, ignore));
   if (differences.every(({ expected }) => expected !== undefined)) return differences;
   const properties = propertiesOf(tool);
   return differences.filter(({ path, expected, actual }) => {
@@ -142,31 +141,25 @@ function propertiesOf(tool: ToolInfo): Readonly<Record<string, unknown>> {
   return isRecord(properties) ? properties : {};
 }
 
-/** Undefined for the few tools whose schemas have no JSON form. */
-export function definitionOf(tool: ToolInfo): RecordedTool | undefined {
-  try {
-    const { description, inputSchema, outputSchema } = toDefinition(tool);
-    const { readOnly } = tool.metadata;
-    return {
-      ...(description && { description }),
-      inputSchema,
-      ...(outputSchema && { outputSchema }),
-      ...(readOnly === true && { readOnly }),
-      ...(tool.origin !== undefined && { origin: tool.origin }),
-    };
-  } catch {
-    return undefined;
-  }
+/** A tool as files of tests hold it; undefined for the few whose schemas have no JSON form. */
+export function recordedTool(tool: ToolInfo): RecordedTool | undefined {
+  const definition = definitionOf(tool);
+  if (definition === undefined) return undefined;
+  const { description, inputSchema, outputSchema } = definition;
+  return {
+    ...(description && { description }),
+    inputSchema,
+    ...(outputSchema && { outputSchema }),
+    ...(tool.metadata.readOnly === true && { readOnly: true }),
+    ...(tool.origin !== undefined && { origin: tool.origin }),
+  };
 }
 
 /** How the schemas of a tool differ from the recorded ones. */
 export function schemaChanges(recorded: RecordedTool, tool: ToolInfo): Difference[] {
   const now = definitionOf(tool);
   if (now === undefined) return [];
-  const schemas = ({ inputSchema, outputSchema }: RecordedTool): Record<string, JsonSchemaObject> => ({
-    inputSchema,
-    ...(outputSchema && { outputSchema }),
-  });
+  const schemas = ({ inputSchema, outputSchema }: RecordedTool) => ({ inputSchema, outputSchema });
   return differencesOf(schemas(recorded), schemas(now));
 }
 

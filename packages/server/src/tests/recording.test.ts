@@ -5,9 +5,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
-import { type EndedCall, toTest, UnwritableCall } from "./recording.ts";
+import { toTest } from "./recording.ts";
 import { secretReference } from "./saved-call.ts";
 import { readTestFile, saveTest } from "./test-file.ts";
+import { type EndedCall, UnwritableCall } from "./writer.ts";
 
 const KNOWN = "Kq7-known-Secret!42";
 const given = { type: "object", properties: { value: {}, inner: {}, fails: { type: "boolean" } } } as const;

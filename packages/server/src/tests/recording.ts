@@ -1,50 +1,18 @@
 import { isDeepStrictEqual } from "node:util";
-import {
-  compileSchema,
-  type ToolErrorResponse,
-  type ToolInfo,
-  type ToolRegistry,
-  type ToolResult,
-} from "@toolrack/core";
-import { type Mask, redact } from "@toolrack/core/internal";
+import { compileSchema, type ToolInfo, type ToolRegistry, type ToolResult } from "@toolrack/core";
 import { grantOf } from "../access/index.ts";
-import { isRecord } from "../helpers/index.ts";
 import type { CallStore, StoredCall, TokenStore } from "../store/index.ts";
 import { idsIn, jsonOf, timesIn } from "./expectation.ts";
-import { definitionOf, reachesOut } from "./mock.ts";
+import { reachesOut } from "./mock.ts";
 import {
   type Expectation,
-  escapeReferences,
   fillReferences,
   type InnerCall,
-  mapTexts,
-  pointerStep,
   type RecordedTool,
   type SavedCall,
   type SavedCaller,
-  secretReference,
 } from "./saved-call.ts";
-
-/** A call cannot become a test. The message says why, and what would help. */
-export class UnwritableCall extends Error {
-  override readonly name = "UnwritableCall";
-  /** The place of the value that cannot be written down: `arguments/pin`, `calls/0/answer/data`. */
-  readonly path: string | undefined;
-
-  constructor(message: string, path?: string) {
-    super(message);
-    this.path = path;
-  }
-}
-
-/** What is known of a call that has ended. Secrets in it may be masked already. */
-export interface EndedCall {
-  readonly toolName: string;
-  readonly parameters: Readonly<Record<string, unknown>>;
-  readonly result: ToolResult;
-  readonly error?: ToolErrorResponse;
-  readonly timestamp: number;
-}
+import { type EndedCall, UnwritableCall, unmaskable, Writer } from "./writer.ts";
 
 export interface RecordingParts {
   readonly calls: Pick<CallStore, "get" | "list" | "readResult">;
@@ -56,6 +24,12 @@ export interface RecordingParts {
 export interface RecordedTest {
   readonly test: SavedCall;
   readonly tools: Readonly<Record<string, RecordedTool>>;
+}
+
+/** Answers to calls, with the tools as they are now. */
+export interface RecordedAnswers {
+  readonly calls: readonly InnerCall[];
+  readonly tools: RecordedTest["tools"];
 }
 
 /** How many calls a recorded call may have made. */
@@ -73,8 +47,21 @@ export async function recordTest(
   return toTest(call, inner, parts.registry, { ...(name !== undefined && { name }), ...(as && { as }) });
 }
 
+/** What a recorded call and the calls that it made were answered, for a rack that serves nothing else. */
+export async function recordAnswers(
+  callId: string,
+  parts: Omit<RecordingParts, "tokens">,
+): Promise<RecordedAnswers> {
+  const { registry } = parts;
+  const ended = [await readCall(callId, parts), ...(await innerCallsOf(callId, parts))];
+  const writer = new Writer(registry.secretMask, ended);
+  const calls = ended.map((one, index) => innerCallOf(one, writer, `calls/${index}`));
+  writer.requireClean(calls, "calls");
+  return { calls, tools: writer.tools(new Set(ended.map(({ toolName }) => toolName)), registry) };
+}
+
 /** Reads a call that has ended, with the whole of its result. */
-export async function readCall(callId: string, { calls }: RecordingParts): Promise<StoredCall> {
+async function readCall(callId: string, { calls }: Pick<RecordingParts, "calls">): Promise<StoredCall> {
   const call = await calls.get(callId);
   if (call === undefined)
     throw new UnwritableCall(`There is no call "${callId}". \`toolrack logs --ids\` shows the last ones.`);
@@ -101,7 +88,7 @@ export function wholeResult(result: ToolResult, text: string): ToolResult {
 }
 
 /** The calls that a call made itself, in their order. */
-async function innerCallsOf(callId: string, parts: RecordingParts): Promise<StoredCall[]> {
+async function innerCallsOf(callId: string, parts: Pick<RecordingParts, "calls">): Promise<StoredCall[]> {
   const ids: string[] = [];
   let cursor: string | undefined;
   do {
@@ -154,7 +141,7 @@ export function toTest(
   const sent = isText && typeof args.raw === "string" ? args.raw : args;
   const calls = asked.map((one, index) => innerCallOf(one, writer, `calls/${index}`));
   const expect = expectationOf(call, writer);
-  const ignore = volatileIn(expect.snapshot ?? expect.contains, call, [args, calls]);
+  const ignore = volatileIn(expect.snapshot ?? expect.contains, call, args, calls);
   const test: SavedCall = {
     name: given.name ?? nameFor(call.toolName, args),
     tool: call.toolName,
@@ -171,13 +158,19 @@ export function toTest(
 }
 
 function expectationOf({ result, error }: EndedCall, writer: Writer): Expectation {
-  if (error !== undefined)
+  if (error !== undefined) {
+    // The message about an unknown tool counts and names the others, of which a test may have less.
+    const isOfRack = error.code === "tool_not_found";
     return {
       status: "error",
       code: error.code,
-      contains: writer.value(error.message, "expect/contains") as string,
-    }; // A text stays one.
-  return { status: "completed", snapshot: writer.value(resultValue(result), "expect/snapshot") };
+      ...(!isOfRack && { contains: writer.value(error.message, "expect/contains") }),
+    };
+  }
+  const value = resultValue(result);
+  // As a value, JSON in a text is compared member by member.
+  const read = typeof value === "string" ? (jsonOf(value) ?? value) : value;
+  return { status: "completed", snapshot: writer.value(read, "expect/snapshot") };
 }
 
 /** The structured value of a result; without one, its text. */
@@ -222,104 +215,6 @@ export function answersOf({ tool, arguments: given, expect = {}, calls = [] }: S
   return answer === undefined ? [...calls] : [{ ...own, answer }, ...calls];
 }
 
-const hiddenText = "[redacted]";
-/** What stands in a record for a part that could not be kept. */
-const lostText = /^\[(?:circular|too deep|unreadable|function|symbol|\d+ bytes)\]$/;
-const lostKey = "[too large]";
-
-/** Writes values of records down without their secrets. */
-class Writer {
-  readonly #mask: Mask;
-  /** Secrets that were found by the names of their places, also those that are too short to be looked for in texts. */
-  readonly #found = new Set<string>();
-
-  constructor(known: Mask, calls: readonly EndedCall[]) {
-    for (const { parameters, result, error } of calls) {
-      const values = [parameters, result.structured, jsonOf(result.content), result.content, error?.message];
-      for (const value of [...values, result.blocks, result.metadata])
-        redact(value, { mask: known, found: this.#found });
-    }
-    this.#found.delete(hiddenText);
-    this.#mask = known.and(this.#found);
-  }
-
-  arguments(parameters: EndedCall["parameters"], path: string): Record<string, unknown> {
-    const lost =
-      findText(parameters, (text) => lostText.test(text)) ?? findKey(parameters, (key) => key === lostKey);
-    if (lost !== undefined)
-      throw new UnwritableCall(
-        `${path}${lost} is not in the record. Write the test by hand.`,
-        `${path}${lost}`,
-      );
-    return this.value(parameters, path) as Record<string, unknown>; // An object stays one.
-  }
-
-  /** The value with references in place of what is secret. Throws for a secret that no reference can replace. */
-  value(value: unknown, path: string): unknown {
-    const shown = this.#mask.apply(redact(value, { mask: this.#mask }));
-    const key = findKey(shown, (name) => name.includes(hiddenText));
-    if (key !== undefined) throw unmaskable(`${path}${key}`, "It is the name of a member.");
-    const lost = findText(shown, (text) => text === "[too deep]");
-    if (lost !== undefined) throw unmaskable(`${path}${lost}`, "It is nested too deep to be looked through.");
-    return mapTexts(shown, (text, at) => {
-      if (!text.includes(hiddenText) && !isHiddenBytes(text)) return escapeReferences(text);
-      if (/(?:^|\/)(?:data|blob)$/.test(at) || /^data:[^,]{0,200};base64,/i.test(text))
-        throw unmaskable(`${path}${at}`, "Bytes with a part left out are no bytes.");
-      const name = referenceName(`${path}${at}`);
-      return escapeReferences(text).replaceAll(hiddenText, () => secretReference(name));
-    });
-  }
-
-  /** The definitions of tools, for a rack that does not have them. */
-  tools(names: ReadonlySet<string>, registry: RecordingParts["registry"]): Record<string, RecordedTool> {
-    const found = [...names].flatMap((name): [string, RecordedTool][] => {
-      const tool = registry.get(name);
-      const definition = tool && definitionOf(tool);
-      return definition === undefined ? [] : [[name, this.#mask.apply(definition)]];
-    });
-    return Object.fromEntries(found);
-  }
-
-  /** Throws when any part of the value still holds a secret. */
-  requireClean(value: unknown, path: string): void {
-    const holds = (text: string) => this.#mask.finds(text) || this.#found.has(text);
-    const where =
-      findText(value, holds) ??
-      findKey(value, (key) => this.#mask.finds(key)) ??
-      findNumber(value, (number) => holds(String(number)));
-    if (where !== undefined) throw unmaskable(`${path}${where}`, "It is too short, or a number.");
-  }
-}
-
-function isHiddenBytes(text: string): boolean {
-  return text === "W3JlZGFjdGVkXQ==";
-}
-
-function unmaskable(path: string, why: string): UnwritableCall {
-  const shown = path.replace(/^\//, "");
-  return new UnwritableCall(
-    `${shown} holds a secret that cannot be left out of the file. ${why} Write the test by hand, without it.`,
-    shown,
-  );
-}
-
-/** `arguments/headers/apiKey` → `HEADERS_API_KEY`. */
-function referenceName(path: string): string {
-  const steps = path
-    .split("/")
-    .filter((step) => !/^(?:arguments|expect|calls|answer|result|snapshot|contains)$/.test(step));
-  const words = steps
-    .join("_")
-    .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
-    .replace(/[^A-Za-z0-9]+/g, "_");
-  const name =
-    words
-      .replace(/^_+|_+$/g, "")
-      .toUpperCase()
-      .slice(-80) || "VALUE";
-  return /^[A-Z_]/.test(name) ? name : `CALL_${name}`;
-}
-
 /** Throws when a hidden value stood where the tool takes no text. */
 function requireFitting(args: Record<string, unknown>, tool: ToolInfo): void {
   const filled = fillReferences(args, standInValue);
@@ -348,51 +243,28 @@ function nameFor(tool: string, args: Record<string, unknown>): string {
 
 const NEAR = 10 * 60_000;
 
-/** What of an expected value will differ from run to run: times about that of the call, and ids that nobody gave it. */
-function volatileIn(expected: unknown, { timestamp }: EndedCall, given: readonly unknown[]): string[] {
-  const [text, known] = [JSON.stringify(expected) ?? "", JSON.stringify(given)];
-  const isNear = (time: string) => Math.abs(Date.parse(time) - timestamp) < NEAR && !known.includes(time);
-  const epochs = text.match(/\b1\d{12}\b/g) ?? [];
-  const hasTimes =
-    timesIn(text).some(isNear) || epochs.some((time) => Math.abs(Number(time) - timestamp) < NEAR);
-  const hasIds = idsIn(text).some((id) => !known.includes(id));
-  return [...(hasIds ? ["ids"] : []), ...(hasTimes ? ["times"] : [])];
-}
-
-/** The JSON pointer of the first text for which `isMeant` is true. */
-function findText(value: unknown, isMeant: (text: string) => boolean): string | undefined {
-  return find(
-    value,
-    (one) => typeof one === "string" && isMeant(one),
-    () => false,
-  );
-}
-
-function findNumber(value: unknown, isMeant: (number: number) => boolean): string | undefined {
-  return find(
-    value,
-    (one) => typeof one === "number" && isMeant(one),
-    () => false,
-  );
-}
-
-function findKey(value: unknown, isMeant: (key: string) => boolean): string | undefined {
-  return find(value, () => false, isMeant);
-}
-
-function find(
-  value: unknown,
-  isValue: (value: unknown) => boolean,
-  isKey: (key: string) => boolean,
-  path = "",
-): string | undefined {
-  if (isValue(value)) return path;
-  if (typeof value !== "object" || value === null) return undefined;
-  for (const [key, item] of Object.entries(value)) {
-    const here = `${path}/${pointerStep(key)}`;
-    if (isRecord(value) && isKey(key)) return path;
-    const found = find(item, isValue, isKey, here);
-    if (found !== undefined) return found;
+/**
+ * What will differ from run to run: times about that of the call, and ids that nobody gave it. In the result, and in what
+ * inner calls were asked.
+ */
+function volatileIn(
+  expected: unknown,
+  { timestamp }: EndedCall,
+  given: unknown,
+  calls: readonly InnerCall[],
+): string[] {
+  const answers = calls.map(({ arguments: _, ...answer }) => answer);
+  const made = [
+    ...calls.map((call, index) => ({ value: call.arguments, known: [given, answers.slice(0, index)] })),
+    { value: expected, known: [given, answers] },
+  ];
+  const found = new Set<string>();
+  for (const { value, known } of made) {
+    const [text, before] = [JSON.stringify(value) ?? "", JSON.stringify(known)];
+    const isNear = (time: string | number) => Math.abs(new Date(time).getTime() - timestamp) < NEAR;
+    const times = [...timesIn(text), ...(text.match(/\b1\d{12}\b/g) ?? []).map(Number)];
+    if (times.some((time) => isNear(time) && !before.includes(String(time)))) found.add("times");
+    if (idsIn(text).some((id) => !before.includes(id))) found.add("ids");
   }
-  return undefined;
+  return [...found].sort();
 }

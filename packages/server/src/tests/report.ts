@@ -1,4 +1,4 @@
-import type { LoadFailure } from "../helpers/index.ts";
+import { type LoadFailure, whereOf } from "../helpers/index.ts";
 import { type Difference, type Problem, showPair } from "./expectation.ts";
 import type { TestReport, TestResult } from "./runner.ts";
 
@@ -40,11 +40,9 @@ function differenceLines({ path, expected, actual }: Difference, style: Style): 
   ];
 }
 
-export function failureLines({ file, line, reason, remedy }: LoadFailure, style: Style): string[] {
-  return [
-    `${style("red", "✗")} ${line === undefined ? file : `${file}:${line}`}: ${plain(reason)}`,
-    `    ${remedy}`,
-  ];
+export function failureLines(failure: LoadFailure, style: Style): string[] {
+  const { reason, remedy } = failure;
+  return [`${style("red", "✗")} ${whereOf(failure)}: ${plain(reason)}`, `    ${remedy}`];
 }
 
 export function summaryLine(

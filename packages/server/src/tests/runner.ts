@@ -5,9 +5,10 @@ import { matchesPattern, toolMatcher } from "../config/index.ts";
 import { type LoadFailure, reasonOf } from "../helpers/index.ts";
 import { type CallOutcome, type Problem, problemsOf } from "./expectation.ts";
 import { type MockMode, RecordedAnswers, schemaChanges, standInFor } from "./mock.ts";
-import { type EndedCall, resultValue, standInValue, toTest, wholeResult } from "./recording.ts";
+import { resultValue, standInValue, toTest, wholeResult } from "./recording.ts";
 import { fillReferences, type RecordedTool, referencesIn, type SavedCall } from "./saved-call.ts";
-import { changeTestFile, type FoundTest, type TestFile } from "./test-file.ts";
+import { changeTestFile, type EditedFile, type FoundTest, type TestFile } from "./test-file.ts";
+import type { EndedCall } from "./writer.ts";
 
 /** The rack on which tests run. */
 export interface TestRack {
@@ -39,6 +40,11 @@ export interface RunOptions {
   readonly signal?: AbortSignal;
   /** Called with the tests that have ended, in the order of the files. */
   readonly onResult?: (result: TestResult) => void;
+}
+
+interface TryOptions extends Pick<RunOptions, "mode" | "update" | "signal"> {
+  /** Which tools the rack shows to the call, beside what the test itself says about its reach. */
+  readonly allow?: (tool: ToolInfo) => boolean;
 }
 
 /** How a test ended. */
@@ -87,19 +93,20 @@ export class TestRunner {
     const startedAt = performance.now();
     const tests = files.flatMap(({ tests, tools }) => tests.map((test) => ({ test, tools })));
     const results = new Array<TestResult | undefined>(tests.length);
+    const edits: Edit[] = [];
     let next = 0;
     let told = 0;
     const work = async () => {
       for (let at = next++; at < tests.length && options.signal?.aborted !== true; at = next++) {
         const { test, tools } = tests[at]!; // Below the length.
-        results[at] = await this.runOne(test, tools, options);
+        results[at] = await this.#runOne(test, tools, options, edits);
         for (let result = results[told]; result !== undefined; result = results[++told])
           options.onResult?.(result);
       }
     };
     await Promise.all(Array.from({ length: Math.min(AT_ONCE, tests.length) }, work));
     const ended = results.filter((result) => result !== undefined);
-    const failures = files.flatMap((file) => file.failures);
+    const failures = [...files.flatMap((file) => file.failures), ...(await this.#write(edits))];
     const passed = ended.filter(({ status }) => status === "passed").length;
     return {
       mode: options.mode,
@@ -111,23 +118,23 @@ export class TestRunner {
     };
   }
 
-  /** Runs one test. Never rejects. */
-  async runOne(
+  /** Runs one test. Never rejects. What it changes in its file is added to `edits`. */
+  async #runOne(
     test: FoundTest,
     tools: Readonly<Record<string, RecordedTool>>,
     options: RunOptions,
+    edits: Edit[],
   ): Promise<TestResult> {
     const { file, line, name, tool } = test;
     const startedAt = performance.now();
-    const { problems, notes, updated } = await this.#problemsOf(test, tools, options).catch((thrown) => ({
-      problems: [{ kind: "test", message: reasonOf(thrown) }],
-      notes: [],
-      updated: false,
-    }));
+    const { problems, notes, edit } = await this.#problemsOf(test, tools, options).catch(
+      (thrown): RanTest => ({ problems: [{ kind: "test", message: reasonOf(thrown) }], notes: [] }),
+    );
+    if (edit !== undefined) edits.push({ file, edit });
     return {
       ...{ file, line, name, tool, problems, notes },
       status: problems.length === 0 ? "passed" : "failed",
-      ...(updated && { updated }),
+      ...(edit && { updated: true }),
       duration: performance.now() - startedAt,
     };
   }
@@ -136,18 +143,19 @@ export class TestRunner {
   async try(
     test: SavedCall,
     tools: Readonly<Record<string, RecordedTool>>,
-    { mode, update, signal }: Pick<RunOptions, "mode" | "update" | "signal">,
+    { mode, update, signal, allow: isHere }: TryOptions,
   ): Promise<TriedTest> {
     const { registry } = this.#rack;
     if (mode === "off") await this.#bring();
-    else this.#standIn(tools);
+    else this.#standIn(test, tools);
     const secrets = await this.#secretsFor(test, mode);
     const secretOf = (name: string) => secrets.get(name) ?? standInValue(name);
     const nameOf = (name: string) => registry.get(name)?.name ?? name;
     const mock = new RecordedAnswers(test, { mode, secretOf, nameOf });
     const callId = newCallId();
     const { permissions } = test.as ?? {};
-    const allow = this.#reachOf(test);
+    const reach = this.#reachOf(test);
+    const allow = isHere && reach ? (tool: ToolInfo) => isHere(tool) && reach(tool) : (isHere ?? reach);
     const recorded: EndedCall[] = [];
     const listen = (event: RackEvent) => {
       if (event.type === "record" && event.record.parentCallId === callId)
@@ -183,32 +191,44 @@ export class TestRunner {
       options.mode === "strict"
         ? mock.unused.map(({ tool }) => `A recorded call of ${tool} was not asked for.`)
         : [];
-    if (options.update !== true) return { problems, notes, updated: false };
+    if (options.update !== true) return { problems, notes };
     const isStale = problems.some(({ kind }) => kind === "snapshot");
     const isRecording = options.mode === "off" && tried.outcome.error === undefined;
     // What a tool answers when a call of it failed for want of a recording is nothing to expect.
     const isBroken = mock.problems.length > 0;
-    if (isBroken || (!isStale && !isRecording)) return { problems, notes, updated: false };
-    await this.#update(test, tried, isRecording);
-    return { problems: problems.filter(({ kind }) => kind !== "snapshot"), notes, updated: true };
+    if (isBroken || (!isStale && !isRecording)) return { problems, notes };
+    const edit = this.#editFor(test, tried, isRecording);
+    return { problems: problems.filter(({ kind }) => kind !== "snapshot"), notes, edit };
   }
 
-  /** Writes the snapshot, and with `isRecording` what inner calls answered, as they are now. */
-  async #update(test: FoundTest, tried: TriedTest, isRecording: boolean): Promise<void> {
-    const { registry, directory } = this.#rack;
+  /** Returns a function that writes the snapshot, and with `isRecording` what inner calls answered, as they are now. */
+  #editFor(test: FoundTest, tried: TriedTest, isRecording: boolean): Edit["edit"] {
     const { result, recorded, input, secrets } = tried;
     const parameters = typeof input === "string" ? { raw: input } : input;
     const call = { toolName: test.tool, parameters, result, timestamp: Date.now() };
-    const { test: now, tools } = toTest(call, recorded, registry, { secrets });
-    await changeTestFile(join(directory, test.file), ({ content, set }) => {
+    const { test: now, tools } = toTest(call, recorded, this.#rack.registry, { secrets });
+    return ({ content, set }) => {
       const index = content.tests.findIndex(({ name }) => name === test.name);
       if (index === -1) return;
       if (test.expect?.snapshot !== undefined)
         set(["tests", index, "expect", "snapshot"], now.expect?.snapshot);
-      if (!isRecording || now.calls === undefined) return;
-      set(["tests", index, "calls"], now.calls);
+      if (!isRecording) return;
+      if (test.calls !== undefined || now.calls !== undefined) set(["tests", index, "calls"], now.calls);
+      if (now.calls === undefined) return;
       for (const [name, tool] of Object.entries(tools)) set(["tools", name], tool);
-    });
+    };
+  }
+
+  /** Writes each file once, however many of its tests changed. Returns which could not be written. */
+  async #write(edits: readonly Edit[]): Promise<LoadFailure[]> {
+    const failures: LoadFailure[] = [];
+    for (const [file, all] of Map.groupBy(edits, (one) => one.file))
+      await changeTestFile(join(this.#rack.directory, file), (content) => {
+        for (const { edit } of all) edit(content);
+      }).catch((thrown) => {
+        failures.push({ file, reason: reasonOf(thrown), remedy: "Nothing was written to it." });
+      });
+    return failures;
   }
 
   #call(name: string, input: unknown, options: TestCallOptions): Promise<ToolResult> {
@@ -259,11 +279,14 @@ export class TestRunner {
     });
   }
 
-  /** Adds recorded tools that the rack does not have, such as those of servers that were not started. */
-  #standIn(tools: TestFile["tools"]): void {
+  /** Adds tools of other servers that the rack does not have, because the servers were not started. */
+  #standIn({ tool, calls = [] }: SavedCall, tools: TestFile["tools"]): void {
     const { registry } = this.#rack;
     if (this.#bringing !== undefined || this.#rack.isServed === true) return;
-    for (const [name, recorded] of Object.entries(tools)) {
+    // A test that a person wrote may have no definitions.
+    const named = [tool, ...calls.map((call) => call.tool)].filter((name) => /^(?:mcp|api)_/.test(name));
+    const undefinedTools = named.map((name) => [name, { origin: "mcp server ", inputSchema: {} }] as const);
+    for (const [name, recorded] of [...Object.entries(tools), ...undefinedTools]) {
       // A tool of the workspace that is gone must be missed.
       if (registry.get(name) !== undefined || !/^(?:mcp server|api) /.test(recorded.origin ?? "")) continue;
       registry.register(standInFor(name, recorded, () => this.#bring()));
@@ -300,7 +323,14 @@ export interface TriedTest {
 interface RanTest {
   readonly problems: readonly Problem[];
   readonly notes: readonly string[];
-  readonly updated: boolean;
+  /** Set when the test is to be rewritten. */
+  readonly edit?: Edit["edit"];
+}
+
+/** A change of a file of tests. */
+interface Edit {
+  readonly file: string;
+  readonly edit: (content: EditedFile) => void;
 }
 
 /** The tests whose file, name or tool fits the pattern; `*` stands for anything, and a plain word for a part. */

@@ -205,8 +205,7 @@ export function secretReference(name: string): string {
 
 /** Writes texts that look like references so that they mean themselves. */
 export function escapeReferences(text: string): string {
-  // A function, because `$$` has a meaning of its own in a replacement.
-  return text.replaceAll("${secret:", () => "$${secret:");
+  return text.replace(/\$\{secret:[^{}]*\}/g, (found) => `$${found}`);
 }
 
 /** Replaces every reference in the texts of a value. */
@@ -215,7 +214,7 @@ export function fillReferences<Value>(value: Value, secretOf: (name: string) => 
     text.replace(reference, (whole, name: string) =>
       whole.startsWith("$$") ? whole.slice(1) : secretOf(name),
     );
-  return mapTexts(value, fill) as Value; // The shape stays.
+  return mapTexts(value, fill) as Value; // `mapTexts` changes only texts.
 }
 
 /** The names of the secrets to which the texts of a value refer. */

@@ -1,8 +1,9 @@
+import { mkdirSync, symlinkSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
-import { parseTestFile, readTestFile, saveTest } from "./test-file.ts";
+import { parseTestFile, readTestFile, readTestFiles, saveTest } from "./test-file.ts";
 
 const file = "tests/a.calls.yaml";
 
@@ -80,13 +81,13 @@ tools:
       "deep nesting",
       `tests:\n  - ${"[".repeat(20_000)}${"]".repeat(20_000)}\n`,
       2,
-      /nested more than 64 levels/,
+      /nested more than 80 levels/,
     ],
     [
       "deep nesting that can be parsed",
       `tests:\n  - ${"[".repeat(300)}${"]".repeat(300)}\n`,
       2,
-      /nested more than 64 levels/,
+      /nested more than 80 levels/,
     ],
     ["something else than YAML", "tests:\n  - name: 'a\n", 3, /no YAML/],
     ["two documents", "tests: []\n---\ntests: []\n", 2, /second document/],
@@ -121,6 +122,23 @@ tools:
       expect(failure.remedy).not.toBe("");
     },
   );
+
+  it("is read only if it is a file", { timeout: 20_000 }, async () => {
+    const directory = temporaryFolder();
+    mkdirSync(join(directory, "tests"));
+    symlinkSync("/dev/zero", join(directory, "tests/a.calls.yaml"));
+    const [file] = await readTestFiles(directory);
+    expect(file?.failures[0]?.reason).toBe("It is not a file.");
+    const test = { name: "a", tool: "a" };
+    await expect(saveTest(directory, { test, tools: {} }, { isNamed: false })).rejects.toThrow("not a file");
+  });
+
+  it("takes the numbers that JSON keeps", async () => {
+    const text =
+      "tests:\n  - { name: a, tool: b, arguments: { a: 1e+21, b: 1152921504606847000, c: -0.5 } }\n";
+    const { tests } = await parseTestFile(text, "a.calls.yaml");
+    expect(tests[0]?.arguments).toEqual({ a: 1e21, b: 2 ** 60, c: -0.5 });
+  });
 
   it("that is huge is not read", async () => {
     const failure = await failureOf(`tests: []\n# ${"x".repeat(9 * 1024 * 1024)}`);

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compileSchema, type JsonSchemaObject, SchemaError, type SchemaIssue } from "@toolrack/core";
-import { isRecord, type LoadFailure, reasonOf } from "../helpers/index.ts";
+import { isRecord, type LoadFailure, reasonOf, whereOf } from "../helpers/index.ts";
 import { parseYaml, YamlFileError } from "../helpers/yaml-file.ts";
 import { type RecordedTool, type SavedCall, type TestFileContent, testFileSchema } from "./saved-call.ts";
 
@@ -52,7 +52,10 @@ export async function readTestFile(directory: string, file: string): Promise<Tes
     failures: [{ file, reason, remedy }],
   });
   try {
-    const { size, mtimeNs } = await stat(path, { bigint: true });
+    const entry = await stat(path, { bigint: true });
+    const { size, mtimeNs } = entry;
+    // A pipe or a device could be read without end.
+    if (!entry.isFile()) return unusable("It is not a file.", "Remove it, or give it another name.");
     if (size > LONGEST)
       return unusable(`It is longer than ${LONGEST / 1024 / 1024} MiB.`, "Divide it into several files.");
     const stamp = `${size} ${mtimeNs}`;
@@ -99,6 +102,11 @@ export async function parseTestFile(text: string, file: string): Promise<TestFil
   return { ...nothing, tests: found, tools };
 }
 
+/** What is wrong with tests that are given to this process, as sentences. */
+export async function flawsOf(tests: readonly unknown[]): Promise<string[]> {
+  return (await issuesOf({ tests })).map(({ message }) => message.replaceAll("tests[0].", ""));
+}
+
 async function issuesOf(content: unknown): Promise<readonly SchemaIssue[]> {
   const outcome = await compileSchema(testFileSchema).validate(content, { strict: true });
   return outcome.ok ? [] : outcome.issues.slice(0, MOST_ISSUES);
@@ -132,7 +140,7 @@ function remedyFor(path: string, content: unknown): string {
 /** A file of tests that is being changed. */
 export interface EditedFile {
   readonly content: TestFileContent;
-  /** Sets the value at a path. */
+  /** Sets the value at a path; undefined removes it. */
   set(path: readonly (string | number)[], value: unknown): void;
 }
 
@@ -159,13 +167,20 @@ export function changeTestFile(
     if (isSeq(list) && list.items.length === 0) list.flow = false;
     change({
       content: document.toJS(),
-      set: (steps, value) =>
-        document.setIn(steps, document.createNode(value, { aliasDuplicateObjects: false })),
+      set: (steps, value) => {
+        if (value === undefined) document.deleteIn(steps);
+        else document.setIn(steps, document.createNode(value, { aliasDuplicateObjects: false }));
+      },
     });
     const after = document.toString({ lineWidth: 120 });
     if (Buffer.byteLength(after) > LONGEST)
       throw new Error(
         `${basename(path)} would be longer than ${LONGEST / 1024 / 1024} MiB. Write the test by hand, with less in it.`,
+      );
+    const [failure] = (await parseTestFile(after, basename(path))).failures;
+    if (failure !== undefined)
+      throw new Error(
+        `${basename(path)} could not be read any more: ${failure.reason} It is left as it was.`,
       );
     await mkdir(dirname(path), { recursive: true });
     const passing = `${path}.${process.pid}.new`;
@@ -182,6 +197,8 @@ export interface SavedTest {
   readonly file: string;
   readonly name: string;
   readonly test: SavedCall;
+  /** Whether it was run before, and passed. */
+  readonly tried: boolean;
 }
 
 /**
@@ -190,18 +207,19 @@ export interface SavedTest {
  */
 export async function saveTest(
   directory: string,
-  { test, tools }: { readonly test: SavedCall; readonly tools: Readonly<Record<string, RecordedTool>> },
+  { test, tools, tried = false }: Pick<SavedTest, "test"> & Pick<TestFile, "tools"> & { tried?: boolean },
   { file: wanted, isNamed, schemaUrl }: SaveOptions,
 ): Promise<SavedTest> {
   const base = wanted?.replace(ending, "") ?? test.tool;
   if (!/^[\w.-]+$/.test(base) || base.startsWith("."))
     throw new Error(`"${wanted}" cannot be the name of a file of tests. Use letters, digits, _ . and -.`);
   const file = `${TEST_FOLDER}/${base}.calls.yaml`;
-  const there = await readTestFile(directory, file);
-  const [failure] = there.failures;
-  // A file that is not there yet cannot be read either.
-  if (failure?.line !== undefined)
-    throw new Error(`${file}:${failure.line}: ${failure.reason} ${failure.remedy}`);
+  const isThere = await stat(join(directory, file)).then(
+    () => true,
+    () => false,
+  );
+  const [failure] = isThere ? (await readTestFile(directory, file)).failures : [];
+  if (failure !== undefined) throw new Error(`${whereOf(failure)}: ${failure.reason} ${failure.remedy}`);
   let named = test;
   const add = ({ content, set }: EditedFile) => {
     const names = new Set(content.tests.map(({ name }) => name));
@@ -212,7 +230,7 @@ export async function saveTest(
     for (const [name, tool] of Object.entries(tools)) set(["tools", name], tool);
   };
   await changeTestFile(join(directory, file), add, schemaUrl);
-  return { file, name: named.name, test: named };
+  return { file, name: named.name, test: named, tried };
 }
 
 export interface SaveOptions {

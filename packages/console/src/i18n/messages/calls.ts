@@ -94,6 +94,24 @@ export const calls = {
     stage: ["Stage", "阶段"],
     share: ["Share", "占比"],
   },
+  code: {
+    title: ["Code", "代码"],
+    waits: ["waits here", "在此等待"],
+    more: ["and {count} more", "还有 {count} 次"],
+    save: ["Keep as a tool", "保存为工具"],
+    saveAbout: [
+      "Writes a single-file tool. Plain values that the code gives to tools become its parameters.",
+      "写出一个单文件工具。代码传给工具的普通值成为它的参数。",
+    ],
+    name: ["Name", "名称"],
+    nameAbout: ["Small letters, digits, - and _", "小写字母、数字、- 和 _"],
+    description: ["What it does, for models", "它做什么（供模型阅读）"],
+    saved: ["Written to {path}", "已写入 {path}"],
+    grant: [
+      "It runs in the sandbox. To let it call tools outside, write into the config:",
+      "它在沙箱中运行。要让它调用沙箱外的工具，请写入配置：",
+    ],
+  },
   stages: {
     before: ["Before it ran", "运行之前"],
     run: ["The tool itself", "工具本身"],

@@ -53,7 +53,7 @@ it("tells where a mask stands in the place of a secret", () => {
 });
 
 const because = (reason?: string) =>
-  ({ id: "a", callId: "c", toolName: "t", message: "", input: {}, reason }) as unknown as Approval; // The rest is not read.
+  ({ id: "a", callId: "c", toolName: "t", message: "", input: {}, reason }) as unknown as Approval; // The draft reads only these members.
 
 it("says what the rack wrote in the language of the console, and what a person wrote in their words", async () => {
   await setLanguage("zh-CN", { remember: false });

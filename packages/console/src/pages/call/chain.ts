@@ -13,6 +13,15 @@ export async function readChain(callId: string, signal: AbortSignal) {
   return { call, root: treeOf(top, items), isCut: hasMore };
 }
 
+/** The code that a call has run. Undefined for calls of other tools. The first call of a chain has its arguments. */
+export function codeOf({
+  toolName,
+  parameters,
+}: CallFacts & { readonly parameters?: Readonly<Record<string, unknown>> }): string | undefined {
+  const code = toolName === "toolrack_run" ? parameters?.code : undefined;
+  return typeof code === "string" ? code : undefined;
+}
+
 async function topOf(call: CallFacts, signal: AbortSignal): Promise<CallFacts> {
   let top = call;
   for (let height = 0; top.parentCallId !== undefined && height < HIGHEST; height++) {

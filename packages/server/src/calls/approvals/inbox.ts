@@ -105,6 +105,8 @@ export class ApprovalInbox {
   readonly #waiting = new Map<string, Waiting>();
   readonly #consents = new Set<EarlierConsent>();
   readonly #repeaters = new Set<(callId: string) => boolean>();
+  /** Ids of calls that go on with the question that they had in a process that is gone. */
+  readonly #continued = new Set<string>();
   /** Writes under way, which `close` waits for. */
   readonly #writes = new Set<Promise<unknown>>();
   readonly #listeners = new Set<(approval: StoredApproval) => void>();
@@ -242,6 +244,26 @@ export class ApprovalInbox {
     return this.#addConsent(given);
   }
 
+  /** Lets a call, which is about to be made again under its id, go on with the question that it had before. */
+  continueQuestion(callId: string): void {
+    this.#continued.add(callId);
+  }
+
+  /**
+   * Ends the waiting of the calls that this call made, and leaves their questions open in the store: the call is repeated
+   * by the next process. Returns the ids of the calls.
+   */
+  leaveOpen(parentCallId: string): string[] {
+    const left = [...this.#waiting].filter(
+      ([, { request, isResumable }]) => isResumable && request.parentCallId === parentCallId,
+    );
+    return left.map(([id, { request, settle }]) => {
+      this.#waiting.delete(id);
+      settle({ decision: "deny", reason: STAYS_OPEN });
+      return request.callId;
+    });
+  }
+
   /** Whether this grant may answer questions about the tool, whoever calls it. */
   mayAnswer({ toolName }: Pick<ApprovalRequest, "toolName">, { mayApprove }: Approver["grant"]): boolean {
     return mayApprove(this.#parts.registry?.()?.get(toolName) ?? { name: toolName });
@@ -375,8 +397,7 @@ export class ApprovalInbox {
       if (!isResumable) this.#giveUp(id, STOPPING);
       else {
         this.#waiting.delete(id);
-        const reason = `${STOPPING}; the question stays open, and agreeing to it makes the call`;
-        settle({ decision: "deny", reason });
+        settle({ decision: "deny", reason: STAYS_OPEN });
       }
     }
   }
@@ -409,7 +430,12 @@ export class ApprovalInbox {
 
   async #ask(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
     if (this.#isStopping) return { decision: "deny", reason: STOPPING };
-    const id = newId();
+    const earlier = this.#continued.delete(request.callId)
+      ? await this.#store.approvals.ofCall(request.callId)
+      : undefined;
+    if (earlier !== undefined && !(await this.#store.approvals.adopt(earlier.id, request.expiresAt)))
+      return this.#answerGiven(earlier.id, request);
+    const id = earlier?.id ?? newId();
     const { promise, resolve } = Promise.withResolvers<ApprovalDecision>();
     const giveUp = () => this.#giveUp(id, "the call ended before anybody answered");
     const shown = shownRequest(request, this.#mask());
@@ -417,7 +443,10 @@ export class ApprovalInbox {
     const canBeRepeated = request.stage === "before" && isDeepStrictEqual(shown.input, request.input);
     const isResumable = canBeRepeated && this.#isRepeated(request);
     const via = this.#parts.viaOf?.(request.callId);
-    const writing = this.#store.approvals.add(id, { ...shown, ...(via && { via }) }, isResumable);
+    const writing =
+      earlier === undefined
+        ? this.#store.approvals.add(id, { ...shown, ...(via && { via }) }, isResumable)
+        : Promise.resolve({ ...earlier, expiresAt: Math.round(request.expiresAt) });
     this.#write(writing);
     const approval = await writing;
     this.#waiting.set(id, { request, isResumable, settle: resolve, answers: 0, isSeen: false });
@@ -432,6 +461,14 @@ export class ApprovalInbox {
       signal.removeEventListener("abort", giveUp);
       this.#waiting.delete(id);
     }
+  }
+
+  /** The answer that was given while no process waited for it. */
+  async #answerGiven(id: string, request: ApprovalRequest): Promise<ApprovalDecision> {
+    await this.#store.approvals.take(id);
+    const approval = await this.#store.approvals.get(id);
+    if (approval?.state === "expired") return { decision: "deny", reason: "nobody answered in time" };
+    return approval === undefined ? { decision: "deny" } : storedDecision(approval, request.input);
   }
 
   /** The inbox repeats top-level calls. A nested call is repeated by whatever repeats its parent. */
@@ -490,6 +527,7 @@ const NO_RULES =
 const NO_EDITS =
   "Only an admin's token may change the arguments: the call runs with the rights of its caller. Allow it as it is, or deny it and say why.";
 const STOPPING = "the server is stopping";
+const STAYS_OPEN = `${STOPPING}; the question stays open, and agreeing to it makes the call`;
 const REPEATED_ELSEWHERE = "another process took this one for ended, and makes the call in its place";
 
 class InboxPolicy implements ApprovalPolicy {

@@ -1,11 +1,15 @@
+import type { RunView } from "../../code/index.ts";
 import { asRecord } from "../../helpers/index.ts";
 import type { ApprovalRule, Page, StoredApproval } from "../../store/index.ts";
 import { readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { ServerClient } from "../server-client.ts";
-import { formatDuration, oneLine } from "../text.ts";
+import { formatDuration, oneLine, printable } from "../text.ts";
 import { withStore } from "../workspace.ts";
+
+/** A question, with the code that makes the call where code does. */
+type AskedByCode = StoredApproval & { readonly run?: RunView };
 
 export interface ApprovalsOptions {
   readonly all?: boolean;
@@ -33,7 +37,7 @@ async function askInbox<Body>(cli: Cli, path: string, method = "GET", body?: obj
     const approvals = await ApprovalInbox.open({ store, logger });
     try {
       // The routes answer as the API says.
-      return (await askApprovals(approvals, method, path, body)) as Body;
+      return (await askApprovals({ approvals, store }, method, path, body)) as Body;
     } catch (thrown) {
       const { code, message, details } = asRecord(thrown);
       if (typeof code !== "string") throw thrown;
@@ -60,12 +64,15 @@ export async function approvals(
 
 async function list(cli: Cli, all: boolean): Promise<void> {
   const state = all ? "all" : "pending";
-  const { items } = await askInbox<Page<StoredApproval>>(cli, `/api/approvals?state=${state}&limit=500`);
+  const { items } = await askInbox<Page<AskedByCode>>(cli, `/api/approvals?state=${state}&limit=500`);
   const callerText = await loadCallerText();
   const rows = items.map((approval) => rowOf(approval, callerText(approval)));
+  const runs = items.flatMap(({ id, run }) => (run === undefined ? [] : [{ id, run }]));
+  const { runExcerpt } = runs.length === 0 ? {} : await import("../../code/index.ts");
   cli.answer({ approvals: items }, () => {
     if (items.length > 0) cli.table(["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"], rows);
     else cli.talk(all ? "Nobody was asked anything yet." : "Nothing waits for an answer.");
+    for (const { id, run } of runs) cli.print(`\n${id}: ${printable(runExcerpt?.(run) ?? "")}`);
   });
 }
 

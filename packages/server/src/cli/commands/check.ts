@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { usualFolders, usualFoldersIn } from "../../config/index.ts";
 import type { FileReport, LoadReport } from "../../files/index.ts";
+import { whereOf } from "../../helpers/values.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
@@ -13,7 +14,6 @@ import {
   failuresIn,
   findWorkspace,
   type WithAppOptions,
-  whereOf,
   withApp,
   workspaceMark,
 } from "../workspace.ts";

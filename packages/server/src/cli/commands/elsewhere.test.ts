@@ -33,7 +33,7 @@ describe("tools that only a server has", { timeout: 180_000 }, () => {
     try {
       const headers = { authorization: `Bearer ${serving.token}` };
       const response = await fetch(`${serving.url}/api/tools`, { headers });
-      const { total } = (await response.json()) as { total: number }; // As the API says.
+      const { total } = (await response.json()) as { total: number }; // The API answers in this form.
       expect(await counted()).toBe(total);
       expect(alone).toBe(total);
       expect((await cli("call", "mcp_calendar_weekday", "date=2026-11-18")).stdout).toMatch(/Wednesday/);

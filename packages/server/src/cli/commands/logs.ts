@@ -262,11 +262,13 @@ function readLocalTime(timestamp: string): string {
 /** `toolrack calls show ID`: a recorded call with its log lines. Works with and without a running server. */
 export async function calls(cli: Cli, _action: "show", id: string): Promise<void> {
   const call = await withStore(cli, (store) => store.calls.get(id));
-  if (call === undefined) {
-    const message = `There is no call "${printable(id)}". ${cli.commandLine("logs --ids")} shows the last ones.`;
-    throw new CliError(message, { code: "call_not_found", details: { callId: id } });
-  }
+  if (call === undefined) throw unknownCall(cli, id);
   cli.answer({ call }, () => cli.print(linesOf(cli, call).join("\n")));
+}
+
+export function unknownCall(cli: Cli, callId: string): CliError {
+  const message = `There is no call "${printable(callId)}". ${cli.commandLine("logs --ids")} shows the last ones.`;
+  return new CliError(message, { code: "call_not_found", details: { callId } });
 }
 
 function linesOf(cli: Cli, call: StoredCall): string[] {

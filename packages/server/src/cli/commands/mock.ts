@@ -3,8 +3,9 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { ownStreams } from "../../helpers/console-output.ts";
+import { whereOf } from "../../helpers/values.ts";
 import type { Recording } from "../../rack/index.ts";
-import type { RecordedTest, SavedCall, TestFile } from "../../tests/index.ts";
+import type { recordAnswers } from "../../tests/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { addOthers } from "../rack-tools.ts";
@@ -19,7 +20,7 @@ export interface MockCommandOptions {
   readonly stdio?: boolean;
 }
 
-type Recorded = Pick<TestFile, "tests" | "tools"> | RecordedTest;
+type Recorded = Awaited<ReturnType<typeof recordAnswers>>;
 
 /** `toolrack mock`: serves a recording until it is stopped. Nothing runs: every call is answered as it was recorded. */
 export async function mock(cli: Cli, file: string | undefined, options: MockCommandOptions): Promise<void> {
@@ -80,19 +81,18 @@ async function serveStdio(
 }
 
 async function fromFile(cli: Cli, given: string): Promise<Recorded> {
-  const { readTestFile } = await import("../../tests/index.ts");
+  const { answersOf, readTestFile } = await import("../../tests/index.ts");
   const path = resolve(cli.cwd, given);
   const file = await readTestFile(dirname(path), basename(path));
   const [failure] = file.failures;
-  if (failure === undefined) return file;
-  const where = failure.line === undefined ? given : `${given}:${failure.line}`;
-  throw new CliError(`${where}: ${failure.reason} ${failure.remedy}`, {
+  if (failure === undefined) return { calls: file.tests.flatMap(answersOf), tools: file.tools };
+  throw new CliError(`${whereOf({ ...failure, file: given })}: ${failure.reason} ${failure.remedy}`, {
     code: "no_recording",
     details: { ...failure },
   });
 }
 
-/** The recorded calls of the workspace's store, each as a test. */
+/** The recorded calls of the workspace's store. */
 async function fromStore(
   cli: Cli,
   call: string | undefined,
@@ -100,8 +100,8 @@ async function fromStore(
 ): Promise<Recorded[]> {
   return withApp(cli, {}, async (app) => {
     await using others = new AsyncDisposableStack();
-    const { recordTest, UnwritableCall } = await import("../../tests/index.ts");
-    const { calls, tokens } = await app.store();
+    const { recordAnswers, UnwritableCall } = await import("../../tests/index.ts");
+    const { calls } = await app.store();
     const ids = call === undefined ? [] : [call];
     let cursor: string | undefined;
     do {
@@ -113,10 +113,10 @@ async function fromStore(
     if (ids.length === 0)
       throw new CliError(`There are no calls of the session "${session}".`, { code: "no_recording" });
     others.defer(await addOthers(cli, app));
-    const recorded: RecordedTest[] = [];
+    const recorded: Recorded[] = [];
     for (const id of ids.reverse()) {
       try {
-        recorded.push(await recordTest(id, { calls, tokens, registry: app.registry }));
+        recorded.push(await recordAnswers(id, { calls, registry: app.registry }));
       } catch (thrown) {
         if (!(thrown instanceof UnwritableCall) || call !== undefined) throw thrown;
         cli.talk(`warning: left out: ${thrown.message}`);
@@ -128,10 +128,9 @@ async function fromStore(
 
 /** Makes stand-ins of all recorded tools, and answers of all recorded calls, the inner ones included. */
 async function toRecording(recorded: readonly Recorded[]): Promise<Recording> {
-  const { answersOf, RecordedAnswers, standInFor, standInValue } = await import("../../tests/index.ts");
+  const { RecordedAnswers, standInFor, standInValue } = await import("../../tests/index.ts");
   const tools = new Map(recorded.flatMap((one) => Object.entries(one.tools)));
-  const tests = recorded.flatMap((one): readonly SavedCall[] => ("tests" in one ? one.tests : [one.test]));
-  const calls = tests.flatMap((test) => answersOf(test));
+  const calls = recorded.flatMap((one) => one.calls);
   for (const { tool } of calls) if (!tools.has(tool)) tools.set(tool, { inputSchema: { type: "object" } });
   const options = {
     mode: "strict",

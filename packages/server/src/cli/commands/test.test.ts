@@ -181,38 +181,45 @@ describe("a chain that was recorded over a real upstream server", { timeout: 240
   it("is served over HTTP from the record of a call", async () => {
     const { stdout } = await cli("logs", "--ids", "--json", "--tool", "plan");
     const { callId } = JSON.parse(stdout.trim().split("\n")[0]!);
-    const [file = "", ...words] = program;
-    const child = spawn(file, [...words, "mock", "--call", callId, "--json"], {
-      cwd: workspace.directory,
-      env: cleanEnvironment(),
-      stdio: ["ignore", "pipe", "ignore"],
+    await using mock = await serveMock(workspace.directory, callId);
+    expect(mock.tools).toEqual(expect.arrayContaining(["plan", "plural", "mcp_calendar_days_between"]));
+    const given = { from: "2026-01-01", to: "2026-01-11" };
+    const plan = await mock.client.callTool({ name: "plan", arguments: given });
+    expect(plan.structuredContent).toEqual({ message: "10 days to go", days: 10 });
+    const response = await fetch(`${mock.url}/api/tools/plural/calls`, {
+      method: "POST",
+      headers: { ...mock.headers, "content-type": "application/json" },
+      body: JSON.stringify({ arguments: { count: 10 } }),
     });
-    const ended = once(child, "close");
-    try {
-      const [line] = await once(createInterface(child.stdout), "line");
-      const { url, token, tools } = JSON.parse(line);
-      expect(tools).toEqual(expect.arrayContaining(["plan", "plural", "mcp_calendar_days_between"]));
-      const client = new Client({ name: "test", version: "1" });
-      const headers = { authorization: `Bearer ${token}` };
-      await client.connect(
-        new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit: { headers } }),
-      );
-      const given = { from: "2026-01-01", to: "2026-01-11" };
-      const plan = await client.callTool({ name: "plan", arguments: given });
-      expect(plan.structuredContent).toEqual({ message: "10 days to go", days: 10 });
-      await client.close();
-      const response = await fetch(`${url}/api/tools/plural/calls`, {
-        method: "POST",
-        headers: { ...headers, "content-type": "application/json" },
-        body: JSON.stringify({ arguments: { count: 10 } }),
-      });
-      expect(await response.json()).toMatchObject({ result: { content: "days" } });
-    } finally {
-      child.kill("SIGINT");
-      await ended;
-    }
+    expect(await response.json()).toMatchObject({ result: { content: "days" } });
   });
 });
+
+/** Starts `toolrack mock --call` and connects a client to it. */
+async function serveMock(cwd: string, callId: string) {
+  const [file = "", ...words] = program;
+  const child = spawn(file, [...words, "mock", "--call", callId, "--json"], {
+    cwd,
+    env: cleanEnvironment(),
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const ended = once(child, "close");
+  const [line] = await once(createInterface(child.stdout), "line");
+  const { url, token, tools } = JSON.parse(line);
+  const client = new Client({ name: "test", version: "1" });
+  const headers = { authorization: `Bearer ${token}` };
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit: { headers } }),
+  );
+  return {
+    ...{ url, tools, client, headers },
+    async [Symbol.asyncDispose]() {
+      await client.close();
+      child.kill("SIGINT");
+      await ended;
+    },
+  };
+}
 
 describe("a saved call", { timeout: 120_000 }, () => {
   let workspace: TemporaryWorkspace;
@@ -231,6 +238,11 @@ export const wipe = Tool.define({
   parameters: { type: "object" },
   metadata: { dangerous: true },
   execute: async () => "wiped",
+});
+export const paint = Tool.define({
+  name: "paint",
+  parameters: { type: "object" },
+  execute: async () => ({ content: [{ type: "text", text: "a dot" }, { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" }] }),
 });
 export const refuse = Tool.define({
   name: "refuse",
@@ -287,6 +299,15 @@ export const refuse = Tool.define({
     await workspace.remove("tests/wipe.calls.yaml");
   });
 
+  it("is served with its pictures", async () => {
+    await using mock = await serveMock(workspace.directory, idOf(await cli("call", "paint", "--json")));
+    const { content } = await mock.client.callTool({ name: "paint", arguments: {} });
+    expect(content).toEqual([
+      { type: "text", text: "a dot" },
+      { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" },
+    ]);
+  });
+
   it("that failed expects the failure", async () => {
     const callId = idOf(await cli("call", "refuse", "--json"));
     expect(await cli("test", "--from", callId, "--name", "says no", "--file", "others")).toMatchObject({
@@ -298,6 +319,18 @@ export const refuse = Tool.define({
     expect((await cli("test", "--from", callId, "--name", "says no", "--file", "others")).stderr).toContain(
       "already",
     );
+  });
+
+  it("loses the answers of calls that are no longer made, when it is recorded anew", async () => {
+    await workspace.write(
+      "tests/gone.calls.yaml",
+      "tests:\n  - name: alone # kept\n    tool: sign\n    arguments: { text: a }\n    calls: [{ tool: refuse, answer: 1 }]\n",
+    );
+    expect(await cli("test", "alone", "--mock", "off", "--update")).toMatchObject({ code: 0 });
+    const text = await readFile(join(workspace.directory, "tests/gone.calls.yaml"), "utf8");
+    expect(text).toContain("name: alone # kept");
+    expect(text).not.toContain("calls:");
+    await workspace.remove("tests/gone.calls.yaml");
   });
 
   it("keeps test runs out of records and the log", async () => {

@@ -3,11 +3,12 @@ import { shellQuote, watchFiles } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { MockMode, SavedTest, TestFile, TestReport, TestRunner } from "../../tests/index.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, exitCodes } from "../cli-error.ts";
+import { CliError, exitCodes, isCliError } from "../cli-error.ts";
 import { addOthers } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
 import { amount } from "../text.ts";
 import { findWorkspace, talkFailures, withApp } from "../workspace.ts";
+import { unknownCall } from "./logs.ts";
 
 export interface TestCommandOptions {
   readonly mock: MockMode;
@@ -35,13 +36,8 @@ export async function test(
   return withApp(cli, { log: false }, async (app) => {
     await using started = new AsyncDisposableStack();
     const room = await import("../../tests/index.ts");
-    const runner = new room.TestRunner({
-      registry: app.registry,
-      directory: app.workspace.directory,
-      expertAllows: (name) => app.skills.experts.find(name)?.allows,
-      secretOf: async (name) => process.env[name] ?? (await app.secretOf(name)),
-      startServers: async () => void started.defer(await addOthers(cli, app)),
-    });
+    const { testRunnerOf } = await import("../../rack/index.ts");
+    const runner = await testRunnerOf(app, async () => void started.defer(await addOthers(cli, app)));
     const files = await room.readTestFiles(app.workspace.directory);
     const selected = room.selectTests(files, pattern);
     const report = await run(cli, runner, selected, options);
@@ -138,9 +134,15 @@ async function save(cli: Cli, callId: string, { name, file }: TestCommandOptions
   const saved =
     server === undefined
       ? await saveHere(cli, callId, name, file)
-      : await server.ask<SavedTest>(`/api/calls/${encodeURIComponent(callId)}/test`, "POST", { name, file });
+      : await server
+          .ask<SavedTest>(`/api/calls/${encodeURIComponent(callId)}/test`, "POST", { name, file })
+          .catch((thrown) => {
+            throw isCliError(thrown, "call_not_found") ? unknownCall(cli, callId) : thrown;
+          });
   cli.answer(saved, () => {
     cli.print(`${saved.file}: ${saved.name}`);
+    if (!saved.tried)
+      cli.talk(`It was not tried: ${saved.test.tool} is not marked readOnly, so it may change something.`);
     cli.talk(`Run it with: ${cli.commandLine(`test ${shellQuote(saved.name)}`)}`);
   });
 }
@@ -152,9 +154,10 @@ async function saveHere(
   name: string | undefined,
   file: string | undefined,
 ): Promise<SavedTest> {
-  return withApp(cli, {}, async (app) => {
+  return withApp(cli, { log: false }, async (app) => {
     await using others = new AsyncDisposableStack();
-    const { recordTest, saveTest, UnwritableCall } = await import("../../tests/index.ts");
+    const { recordTest, saveTest, settleTest, UnwritableCall } = await import("../../tests/index.ts");
+    const { testRunnerOf } = await import("../../rack/index.ts");
     const store = await app.store();
     const { items } = await store.calls.list({ root: callId, limit: 500 });
     // Tools of other servers are known only while these run.
@@ -162,8 +165,9 @@ async function saveHere(
       others.defer(await addOthers(cli, app));
     try {
       const parts = { calls: store.calls, tokens: store.tokens, registry: app.registry };
-      const recorded = await recordTest(callId, parts, name);
-      return await saveTest(findWorkspace(cli), recorded, { file, isNamed: name !== undefined });
+      const runner = await testRunnerOf(app, async () => {});
+      const settled = await settleTest(await recordTest(callId, parts, name), runner, app.registry);
+      return await saveTest(findWorkspace(cli), settled, { file, isNamed: name !== undefined });
     } catch (thrown) {
       if (!(thrown instanceof UnwritableCall)) throw thrown;
       throw new CliError(thrown.message, { code: "call_unwritable", details: { callId, path: thrown.path } });

@@ -5,11 +5,11 @@ import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { findFormatter } from "../../builtin-tools/index.ts";
 import { unreadConfigs } from "../../config/index.ts";
-import { shellQuote } from "../../helpers/index.ts";
+import { shellQuote, whereOf } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { amount } from "../text.ts";
-import { configOf, entryAt, failuresIn, whereOf } from "../workspace.ts";
+import { configOf, entryAt, failuresIn } from "../workspace.ts";
 import type { Check } from "./state-files.ts";
 import {
   attempt,

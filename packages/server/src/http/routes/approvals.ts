@@ -1,6 +1,7 @@
 import { type Grant, masterGrant } from "../../access/index.ts";
 import type { Answered, ApprovalInbox } from "../../calls/index.ts";
-import type { AnsweredFor, StoredApproval } from "../../store/index.ts";
+import { runOfQuestion } from "../../code/index.ts";
+import type { AnsweredFor, Store, StoredApproval } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import {
   HttpError,
@@ -26,7 +27,15 @@ const decision = {
 } as const;
 const params = { id: s.text({ minLength: 1, maxLength: 64 }) };
 
-export function approvalRoutes({ approvals }: Pick<HttpServices, "approvals">): Route[] {
+export function approvalRoutes({
+  approvals,
+  store,
+}: Pick<HttpServices, "approvals"> & { readonly store: Pick<Store, "calls"> }): Route[] {
+  /** The question with the code whose call it is about. */
+  const withRun = async (approval: StoredApproval) => {
+    const run = await runOfQuestion(approval, store.calls);
+    return run === undefined ? approval : { ...approval, run };
+  };
   const route = routesFor("approvals", "token");
   const rule = routesFor("approvals", "admin");
   return [
@@ -43,7 +52,8 @@ export function approvalRoutes({ approvals }: Pick<HttpServices, "approvals">): 
         requireApprover(grant);
         const query = state === "all" ? page : { ...page, state };
         const { items, ...rest } = await approvals.list(query);
-        return { items: items.filter((asked) => approvals.mayAnswer(asked, grant)), ...rest };
+        const seen = items.filter((asked) => approvals.mayAnswer(asked, grant));
+        return { items: await Promise.all(seen.map(withRun)), ...rest };
       },
     }),
     route("GET /api/approvals/{id}", "getApproval", "One question, and the answer to it", {
@@ -54,7 +64,7 @@ export function approvalRoutes({ approvals }: Pick<HttpServices, "approvals">): 
         requireApprover(grant);
         const approval = await requireApproval(id);
         if (!approvals.mayAnswer(approval, grant)) throw unknownApproval(id);
-        return approval;
+        return withRun(approval);
       },
     }),
     route("POST /api/approvals/{id}", "decideApproval", "Answers a question; the first answer counts", {
@@ -136,14 +146,14 @@ export function approvalRoutes({ approvals }: Pick<HttpServices, "approvals">): 
  * Answers a request to one of these routes as the operator's, in a process that serves none. Throws `HttpError`.
  */
 export async function askApprovals(
-  approvals: ApprovalInbox,
+  parts: { readonly approvals: ApprovalInbox; readonly store: Pick<Store, "calls"> },
   method: string,
   address: string,
   body: object = {},
 ): Promise<unknown> {
   const [path = "", search] = address.split("?");
   const query = Object.fromEntries(new URLSearchParams(search));
-  for (const route of approvalRoutes({ approvals })) {
+  for (const route of approvalRoutes(parts)) {
     const found = new RegExp(`^${route.path.replace("{id}", "(?<id>[^/]+)")}$`).exec(path);
     if (found === null || route.method !== method) continue;
     const params = { id: decodeURIComponent(found.groups?.id ?? "") };

@@ -3,6 +3,7 @@ import type { HttpServices } from "../services.ts";
 import type { HttpExtension, Route } from "../wire/index.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { callRoutes } from "./calls.ts";
+import { codeRoutes } from "./code.ts";
 import { healthRoutes } from "./health.ts";
 import { Linters, lintRoute } from "./lint.ts";
 import { loopRoutes } from "./loops.ts";
@@ -38,6 +39,7 @@ export function apiRoutes(services: HttpServices, extensions: readonly HttpExten
     ...searchRoutes(services),
     lintRoute(linters),
     ...callRoutes(services),
+    ...codeRoutes(services),
     ...loopRoutes(services),
     ...testRoutes(services),
     statsRoute(services),

@@ -151,7 +151,7 @@ it("tells admins in the events what becomes of the servers", async () => {
   await server.ask("/api/mcp-servers/odd", { method: "DELETE" });
   expect(await until("removed")).toEqual({ key: "odd", state: "removed" });
   await events.cancel();
-  // The end of the server is the end of what the other one is told.
+  // The stream of the other token ends when the server is closed.
   await opened.pop()?.close();
   for (let event = await others.next(); event !== undefined; event = await others.next()) {
     expect(event.event).not.toBe("mcp.server");

@@ -7,15 +7,15 @@ import {
   toOpenAITools,
 } from "@toolrack/core";
 import { isMetaTool, metaToolSettings, searchToolName, shownTools } from "../../calls/index.ts";
+import { pathCall, withCatalogue } from "../../code/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { viaOf } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
-import { isWithin } from "../tool-lists.ts";
+import { isWithin, withMetaTools } from "../tool-lists.ts";
 import {
   callerGone,
   expertQuery,
   HttpError,
-  type Reach,
   Reply,
   type Route,
   reachOf,
@@ -24,7 +24,7 @@ import {
 } from "../wire/index.ts";
 
 const MOST_CALLS = 128;
-/** No provider takes more. */
+/** No model provider accepts more tools in one request. */
 const MOST_TOOLS = 1_000;
 const leftOutHeader = "Toolrack-Tools-Left-Out";
 
@@ -50,18 +50,14 @@ export function openaiRoutes(services: HttpServices): Route[] {
       errors: ["expert_not_found"],
       handle({ query, grant }) {
         const reach = reachOf(grant, experts, query.expert);
-        const {
-          seen,
-          shown,
-          meta: metaTools,
-        } = shownTools(
+        const { seen, shown } = shownTools(
           registry.list(),
           (tool) => isWithin(tool, reach),
           // Without the meta-tools on the rack, nothing could stand for the others.
           registry.get(searchToolName) === undefined ? { ...meta, mode: "off" } : meta,
         );
-        const tools = shown.sort(byName).slice(0, MOST_TOOLS);
-        const leftOut = seen.length - (tools.length - (metaTools?.length ?? 0));
+        const tools = withCatalogue(shown.sort(byName).slice(0, MOST_TOOLS), seen, registry);
+        const leftOut = seen.length - tools.filter(({ name }) => !isMetaTool(name)).length;
         const format = query.strict === true ? strictly : plain;
         const body = tools.flatMap((info) => format(info).tools);
         return leftOut === 0 ? body : new Reply(body, { headers: { [leftOutHeader]: String(leftOut) } });
@@ -101,7 +97,9 @@ export function openaiRoutes(services: HttpServices): Route[] {
         const requests = parseOpenAIToolCalls(body);
         guard.limitRate(grant, requests.length - 1);
         const gone = callerGone(incoming, outgoing);
-        const answer = async (request: ToolCallRequest) => {
+        const answer = async (given: ToolCallRequest) => {
+          const byPath = pathCall(registry, given.name);
+          const request = byPath === undefined ? given : { ...given, name: byPath.toolName };
           const info = registry.get(request.name);
           const isSeen = info !== undefined && isWithin(info, reach);
           const isKnown = isSeen && info.name === request.name;
@@ -110,14 +108,15 @@ export function openaiRoutes(services: HttpServices): Route[] {
           const { signal } = gone;
           const { headers } = incoming;
           const by = { via: viaOf(headers), expert: named };
-          const call = { name, input, grant, allow, signal, headers, ...by, ...options };
+          const call = { name, input, grant, allow, signal, headers, byModel: true, ...by, ...options };
           const { role, tool_call_id, content } = toOpenAIToolMessage(
             request.id,
             await resultOf(() => service.run(call)),
             { envelope },
           );
           // Returns the name as the model wrote it, even if the rack uses another.
-          return { role, tool_call_id, name: request.name, content };
+          const told = byPath === undefined ? "" : `\n\n${byPath.note}`;
+          return { role, tool_call_id, name: given.name, content: content + told };
         };
         try {
           return await Promise.all(requests.map(answer));
@@ -127,13 +126,6 @@ export function openaiRoutes(services: HttpServices): Route[] {
       },
     }),
   ];
-}
-
-/** The meta-tools show and call only what their caller may use, so every caller may use them. */
-function withMetaTools({ grant, allow }: Reach): Reach {
-  const mayUse: Reach["grant"]["mayUse"] = (tool) => isMetaTool(tool.name) || grant.mayUse(tool);
-  const reach = { grant: { ...grant, mayUse } };
-  return allow === undefined ? reach : { ...reach, allow: (tool) => isMetaTool(tool.name) || allow(tool) };
 }
 
 /** A refused call must not fail the others: the model gets the reason as its result. */

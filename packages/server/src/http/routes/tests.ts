@@ -6,6 +6,7 @@ import {
   recordTest,
   saveTest,
   selectTests,
+  settleTest,
   type TestResult,
   TestRunner,
   testFileSchema,
@@ -48,16 +49,25 @@ export function testRoutes(services: HttpServices): Route[] {
       }),
       answer: [
         "The test.",
-        s.object({ file: s.text("Relative to the workspace."), name: s.text(), test: s.anyObject() }),
+        s.object({
+          file: s.text("Relative to the workspace."),
+          name: s.text(),
+          test: s.anyObject(),
+          tried: s.boolean("Whether it was run, and passed. One whose tool may change something is not run."),
+        }),
       ],
       errors: ["call_not_found", "call_unwritable"],
       async handle({ params: { callId }, body: { name, file }, incoming }) {
         if ((await store.calls.get(callId)) === undefined) throw unknownCall(callId);
         const { host = "127.0.0.1:7300" } = incoming.headers;
         try {
-          const recorded = await recordTest(callId, { ...store, registry }, name);
+          const settled = await settleTest(
+            await recordTest(callId, { ...store, registry }, name),
+            runner,
+            registry,
+          );
           const schemaUrl = `http://${host}/schemas/calls.json`;
-          return await saveTest(directory, recorded, { file, isNamed: name !== undefined, schemaUrl });
+          return await saveTest(directory, settled, { file, isNamed: name !== undefined, schemaUrl });
         } catch (thrown) {
           const path = thrown instanceof UnwritableCall ? thrown.path : undefined;
           throw new HttpError("call_unwritable", reasonOf(thrown), { details: { callId, path } });

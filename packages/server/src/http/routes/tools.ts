@@ -1,8 +1,8 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
-import { type ToolInfo, toDefinition } from "@toolrack/core";
-import { declarationSteps, definitionTokens, safeJson } from "@toolrack/core/internal";
+import type { ToolInfo } from "@toolrack/core";
+import { declarationSteps, definitionOf, definitionTokens, safeJson } from "@toolrack/core/internal";
 import { type Grant, toolSecretName } from "../../access/index.ts";
 import { declaredTool, parseToolReference, unknownTool } from "../../calls/index.ts";
+import { inSlices } from "../../helpers/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
@@ -114,7 +114,7 @@ export function toolRoutes(services: HttpServices, linters: Linters): Route[] {
       errors: ["expert_not_found"],
       async handle({ query: { expert }, grant }) {
         const { tools } = await lists.of(grant, reachOf(grant, skills.experts, expert), {});
-        return new Reply(await typesOf(tools), { contentType: typescript });
+        return new Reply(await inSlices(declarationSteps(declaredTools(tools))), { contentType: typescript });
       },
     }),
     route("GET /api/tools/{name}", "getTool", "One tool with its schemas", {
@@ -207,23 +207,10 @@ export function toolRoutes(services: HttpServices, linters: Linters): Route[] {
 }
 
 const typescript = "text/plain; charset=utf-8";
-/** Milliseconds for which tools are declared before other requests get their turn. */
-const SLICE_MS = 5;
 
 /** Made one by one, because a definition takes longer to make than to declare. */
 function* declaredTools(tools: readonly ToolInfo[]): Generator<ReturnType<typeof declaredTool>> {
   for (const info of tools) if (!info.disabled) yield declaredTool(info);
-}
-
-async function typesOf(tools: readonly ToolInfo[]): Promise<string> {
-  const steps = declarationSteps(declaredTools(tools));
-  for (let since = performance.now(); ; ) {
-    const { done, value } = steps.next();
-    if (done) return value;
-    if (performance.now() - since < SLICE_MS) continue;
-    await nextTurn();
-    since = performance.now();
-  }
 }
 
 function nameIn(wanted: string): string {
@@ -306,13 +293,8 @@ async function detailOf(info: ToolInfo, services: HttpServices): Promise<Record<
   // Only known secret values are masked in the metadata, not values under names such as `password`: those may be
   // properties of a schema.
   const metadata = services.registry.mask(safeJson(info.metadata).value);
-  try {
-    const { inputSchema, outputSchema } = toDefinition(info);
-    return { ...summary, inputSchema, outputSchema, metadata };
-  } catch {
-    // Some schema libraries cannot produce JSON Schema. Such a tool can still be called.
-    return { ...summary, metadata };
-  }
+  const { inputSchema, outputSchema } = definitionOf(info) ?? {};
+  return { ...summary, inputSchema, outputSchema, metadata };
 }
 
 /** What people want to know of a tool beside its definition. Values and data are for admins only. */

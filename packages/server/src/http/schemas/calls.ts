@@ -154,6 +154,7 @@ export const callSchemas = {
         "It ended after its limit of milliseconds, because it kept the process busy and could not be stopped.",
       ),
       "loop?": s.ref("LoopVerdict"),
+      "line?": s.count("The line of the code that made the call."),
       "mocked?": s.boolean("A recorded answer stood in for the tool, which did not run."),
       "waited?": s.amount("Milliseconds for which it waited for a person, which is not the tool's time."),
     },
@@ -363,6 +364,23 @@ export const callSchemas = {
       "decidedBy?": s.text("`toolrack` when the call was gone before anybody answered."),
       "reason?": s.text(),
       "arguments?": s.anyObject("The arguments as whoever agreed changed them."),
+      "run?": s.object(
+        {
+          callId: s.text("The call of `toolrack_run`."),
+          code: s.text(),
+          "line?": s.count("The line that waits."),
+          before: s.list(
+            s.object({
+              callId: s.text(),
+              toolName: s.text(),
+              "line?": s.count(),
+              status: s.choice(["running", "completed", "error", "interrupted", "cancelled"]),
+            }),
+            "The calls that the code made earlier, oldest first; at most 100.",
+          ),
+        },
+        "The code that makes the call, where code does.",
+      ),
       "rule?": s.object(
         { tool: ruledTool, ...ruledArguments, "sessionID?": s.text() },
         "The rule that the answer became; absent when it was given for this call only.",

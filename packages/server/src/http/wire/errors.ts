@@ -97,6 +97,10 @@ export const httpErrorCodes = {
     status: 400,
     when: "The model provider does not accept the request; its words are in the message.",
   },
+  not_code: {
+    status: 400,
+    when: "The call did not run code, or its code cannot be a tool; the message says why.",
+  },
   secret_invalid: { status: 400, when: "The name or the value cannot be that of a secret." },
   setting_invalid: {
     status: 400,
@@ -139,6 +143,8 @@ export const httpErrorCodes = {
   data_not_found: { status: 404, when: "No sandboxed tool or skill of this name has kept files." },
   method_not_allowed: { status: 405, when: "The path exists, but not for this method; see `Allow`." },
   request_timeout: { status: 408, when: "The request did not arrive in time." },
+  code_off: { status: 409, when: "Code mode is switched off in the config." },
+  tool_file_exists: { status: 409, when: "There is a tool file of this name already." },
   mcp_server_exists: { status: 409, when: "There is an upstream MCP server with this key already." },
   mcp_server_read_only: {
     status: 409,

@@ -397,7 +397,7 @@ export class ManagedServer {
     const { maskFor } = this.#context;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as (Catalogue & { readonly fingerprint: string }) | undefined;
-    this.#verdict = row?.verdict as Verdict | undefined; // Also written by this class.
+    this.#verdict = row?.verdict as Verdict | undefined; // Only this class writes the column.
     const limits = this.#limitsOfShared;
     const made: Upstream = new Upstream({
       ...this.#commonOptions(() => made),

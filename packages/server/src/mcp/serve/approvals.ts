@@ -8,7 +8,8 @@ import {
   shownArguments,
   UnfitAnswer,
 } from "../../calls/index.ts";
-import type { StoredApproval } from "../../store/index.ts";
+import { type RunView, runExcerpt, runOfQuestion } from "../../code/index.ts";
+import type { CallStore, StoredApproval } from "../../store/index.ts";
 import { type ClientDialog, currentDialog } from "./dialog.ts";
 
 /** How many characters of a call's arguments the person is shown. */
@@ -23,6 +24,7 @@ const LONGEST_INPUT = 4_000;
 export function letClientsApprove(
   approvals: ApprovalInbox,
   mayAsk: (grant: Grant) => boolean,
+  calls: Pick<CallStore, "get" | "list">,
   logger: Logger,
 ): () => void {
   const asked = new Map<string, AbortController>();
@@ -45,7 +47,8 @@ export function letClientsApprove(
     }
     const withdrawn = new AbortController();
     asked.set(id, withdrawn);
-    void ask(dialog, approval, withdrawn.signal)
+    void runOfQuestion(approval, calls)
+      .then((run) => ask(dialog, approval, run, withdrawn.signal))
       .then((answer) => answer && approvals.answer(id, answer, { name: nameOf(dialog, approval), grant }))
       .catch((thrown) => {
         const reason = thrown instanceof Error ? thrown.message : String(thrown);
@@ -59,12 +62,17 @@ export function letClientsApprove(
 async function ask(
   dialog: ClientDialog<unknown>,
   { id, message, input, toolName }: StoredApproval,
+  run: RunView | undefined,
   signal: AbortSignal,
 ): Promise<Answer | undefined> {
   const params = {
     mode: "form",
     _meta: { [approvalMark]: toolName },
-    message: `${message}\n\n${toolName} ${shownArguments(input, LONGEST_INPUT)}`,
+    message: [
+      message,
+      `${toolName} ${shownArguments(input, LONGEST_INPUT)}`,
+      ...(run === undefined ? [] : [runExcerpt(run)]),
+    ].join("\n\n"),
     requestedSchema: {
       type: "object",
       properties: {

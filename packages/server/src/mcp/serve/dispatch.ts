@@ -3,10 +3,13 @@ import {
   calledTool,
   callToolName,
   type EndedCall,
+  newCallId,
   racksKey,
+  runToolName,
   unknownTool,
   unknownToolText,
 } from "../../calls/index.ts";
+import { pathCall } from "../../code/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import {
   cancellationOf,
@@ -29,7 +32,13 @@ import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { offeringMethods } from "./offerings.ts";
-import { type ClientRequest, type RequestTable, sessionKey } from "./session.ts";
+import {
+  type ClientRequest,
+  connectionClosed,
+  inputClosed,
+  type RequestTable,
+  sessionKey,
+} from "./session.ts";
 import { listen, subscriptionMethods } from "./subscriptions.ts";
 import { asksAtFirst, knowsTasks, missingTasks, newTaskId, taskMethods, taskSupportOf } from "./tasks.ts";
 import { listTools } from "./tool-lists.ts";
@@ -105,9 +114,11 @@ export function handleNotification(notification: RpcNotification, requests: Requ
 /** Handles `tools/call` of both eras and all transports. Throws an `RpcError` when the call is not started. */
 function callTool(serving: McpServing, request: ClientRequest) {
   const { params, caller, peer } = request;
-  const { name, arguments: input } = params;
+  const { name: given, arguments: input } = params;
   const { registry, waitingDialogs } = serving;
-  if (typeof name !== "string") throw paramError("tools/call", "name", expected("string", name));
+  if (typeof given !== "string") throw paramError("tools/call", "name", expected("string", given));
+  const byPath = pathCall(registry, given);
+  const name = byPath?.toolName ?? given;
   if (input !== undefined && !isRecord(input)) {
     throw paramError("tools/call", "arguments", expected("record", input));
   }
@@ -142,7 +153,8 @@ function callTool(serving: McpServing, request: ClientRequest) {
     const hasOutputSchema = listed?.outputSchema !== undefined;
     // Resource links exist since version 2025-06-18 of the protocol.
     const answer = toolAnswer(ended, { canLink: isModern || version >= "2025-06-18", hasOutputSchema });
-    answered.answer(codec.encodeCall(answer, listed?.outputSchema));
+    const told = byPath && { content: [...answer.content, { type: "text" as const, text: byPath.note }] };
+    answered.answer(codec.encodeCall({ ...answer, ...told }, listed?.outputSchema));
   });
 }
 
@@ -162,6 +174,7 @@ function startCall(
     grant: caller.grant,
     client: dialog,
     via: client === undefined ? "MCP client" : `${client.name} ${client.version ?? ""}`.trim(),
+    byModel: true,
   };
   // A client that can be asked questions may repeat its request with the answers, and may ask for progress
   // only then.
@@ -182,13 +195,19 @@ function startCall(
   if (caller.allow !== undefined) call.allow = caller.allow;
   if (caller.expert !== undefined) call.expert = caller.expert.name;
   if (typeof session === "string") call.sessionID = session;
-  if (callId === undefined) call.canceller = dialog;
+  const id = callId ?? (subject === runToolName ? newCallId() : undefined);
+  if (id === undefined) call.canceller = dialog;
   else {
     // With a given id the call starts later, after a lookup of that id. The client may cancel the call before
     // it starts.
     const controller = new AbortController();
-    dialog.onCancel = (reason) => controller.abort(reason);
-    call.callId = callId;
+    dialog.onCancel = (reason) => {
+      // Code that waits for a person goes on without its client. Its record says how it ended.
+      const isGone = reason === connectionClosed || reason === inputClosed;
+      const isKept = subject === runToolName && isGone && service.isWaiting(id);
+      if (!isKept) controller.abort(reason);
+    };
+    call.callId = id;
     call.signal = controller.signal;
   }
   // An approval deep inside the call finds the client through `currentDialog`. A client that can receive

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import type { ClientConnection } from "../../calls/index.ts";
 import { whenGone } from "../../http/wire/index.ts";
 import { errorText, rpcCodes } from "../wire/index.ts";
-import type { AnswerText, ClientRequest, Reply } from "./session.ts";
+import { type AnswerText, type ClientRequest, connectionClosed, type Reply } from "./session.ts";
 import { MessageWriter, type WriteFlow } from "./writer.ts";
 
 /** How much a client may leave unread before it is disconnected. */
@@ -144,7 +144,7 @@ export class HttpReply implements Reply {
     // Requests are withdrawn even in a session, because a client cannot ask again for an answer that it
     // missed.
     this.#release = whenGone(incoming, outgoing, () => {
-      for (const request of this.requests) request.withdraw("the client closed the connection");
+      for (const request of this.requests) request.withdraw(connectionClosed);
     });
   }
 

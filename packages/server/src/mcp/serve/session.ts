@@ -157,6 +157,10 @@ export class ClientRequest {
   }
 }
 
+/** Why requests are withdrawn when the client's connection has ended, over HTTP and over stdio. */
+export const connectionClosed = "the client closed the connection";
+export const inputClosed = "the client closed its side";
+
 export type ListKind = "tools" | "prompts" | "resources";
 
 /** A connected client that is told of changes. Its methods never throw. */

@@ -27,7 +27,14 @@ import type { Caller } from "./caller.ts";
 import { dispatch, handleNotification } from "./dispatch.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { PacedLines } from "./paced-lines.ts";
-import { type AnswerText, ClientRequest, ClientSession, type Peer, type Reply } from "./session.ts";
+import {
+  type AnswerText,
+  ClientRequest,
+  ClientSession,
+  inputClosed,
+  type Peer,
+  type Reply,
+} from "./session.ts";
 import { MessageWriter, type WriteFlow } from "./writer.ts";
 
 export interface StdioStreams {
@@ -93,7 +100,7 @@ export class StdioConnection implements Reply {
       onLine: this.#read,
       onGarbled: (line) => this.#refuseGarbled(line),
       onTooLong: (start, end) => this.#refuseLong(start, end),
-      end: () => void this.#end("the client closed its side"),
+      end: () => void this.#end(inputClosed),
       close: () => {
         if (this.#endReason === undefined) this.#finish();
       },

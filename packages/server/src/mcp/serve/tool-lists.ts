@@ -1,5 +1,6 @@
 import { type RegistrySnapshot, type ToolInfo, type ToolRegistry, toMcpTools } from "@toolrack/core";
 import { type MetaToolSettings, type Origin, racksKey, shownTools } from "../../calls/index.ts";
+import { withCatalogue } from "../../code/index.ts";
 import type { RackItem } from "../../config/index.ts";
 import { expected } from "../wire/index.ts";
 import { type EraCodec, invalidParams, paramError } from "./answers.ts";
@@ -58,7 +59,7 @@ export class ToolLists {
 
   #make(snapshot: RegistrySnapshot, caller: Caller): ToolList {
     const { seen, shown, meta } = shownTools(snapshot.list(), (tool) => caller.sees(tool), this.#meta);
-    const { tools } = toMcpTools(shown);
+    const { tools } = toMcpTools(withCatalogue(shown, seen, this.#registry));
     const byName = new Map(tools.map((tool) => [tool.name, tool]));
     const plain = new Map(toMcpTools(meta ?? []).tools.map((tool) => [tool.name, tool]));
     return { tools, seen, isShortened: meta !== undefined, byName, plain, pages: new Map() };

@@ -176,11 +176,11 @@ async function serveStream(options: Omit<EventStreamOptions, "cutOff">) {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // It listens on a port.
+  const { port } = server.address() as AddressInfo; // A server that listens on a port has such an address.
   const socket = connect(port, "127.0.0.1").pause();
   socket.on("error", () => {});
   socket.write("GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-  const [, outgoing] = (await once(server, "request")) as [unknown, ServerResponse]; // What the event is told with.
+  const [, outgoing] = (await once(server, "request")) as [unknown, ServerResponse]; // The event `request` has these arguments.
   const stream = new EventStream(outgoing, { cutOff, ...options });
   return {
     socket,

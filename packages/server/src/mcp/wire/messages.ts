@@ -86,7 +86,7 @@ export function readRpc(value: unknown): RpcMessage | undefined {
   const { _meta: meta = none } = params;
   if (!isRecord(meta) || (meta.progressToken !== undefined && !isId(meta.progressToken))) return undefined;
   if (typeof id === "string" || Number.isSafeInteger(id))
-    return { kind: "request", id: id as RpcId, method, params, meta }; // Checked above.
+    return { kind: "request", id: id as RpcId, method, params, meta }; // `id` was checked above.
   return "id" in value ? undefined : { kind: "notification", method, params, meta };
 }
 

@@ -56,6 +56,10 @@ export interface StartedCall {
   readonly owner?: string;
   /** By what the caller made it. */
   readonly via?: string | undefined;
+  /** The name of the expert as whom the caller made the call. */
+  readonly expert?: string | undefined;
+  /** The line of the program that made the call. */
+  readonly line?: number | undefined;
   /** The first call of the chain, for a call that another one made. */
   readonly rootCallId?: string | undefined;
   readonly parameters: Record<string, unknown>;
@@ -147,7 +151,10 @@ export function toStartedRow(call: StartedCall, instance: string): CallRow {
   return {
     ...blankRow,
     ...beginningOf(call, call, parameters),
-    flags: call.via === undefined ? null : flagsJson(undefined, { via: call.via }),
+    flags:
+      call.via === undefined && call.line === undefined
+        ? null
+        : flagsJson(call.line === undefined ? undefined : { line: call.line }, call),
     state: "running",
     instance,
     size: Buffer.byteLength(parameters),

@@ -101,6 +101,8 @@ export class CallWriter {
   readonly #starts = new StartQueue();
   /** Calls whose started row has been written, or is being written. */
   readonly #running = new Set<string>();
+  /** Calls of dead processes that go on here, until they begin. */
+  readonly #adopted = new Set<string>();
   /** Calls that ended in this turn of the event loop. */
   #ended: Entry[] = [];
   #turn: NodeJS.Immediate | undefined;
@@ -139,11 +141,18 @@ export class CallWriter {
     this.#running.add(row.call_id);
   }
 
+  /** Makes the record of a call replace its row, which another process wrote when the call began. */
+  adopt(callId: string): void {
+    this.#adopted.add(callId);
+    this.#running.add(callId);
+  }
+
   /**
    * Queues the row of a call that has begun. Most calls end within the delay, so that `makeRow` is not
    * called.
    */
   started(callId: string, makeRow: () => CallRow): void {
+    if (this.#adopted.delete(callId)) return;
     this.#starts.set(callId, { due: performance.now() + this.#delay, makeRow });
     this.#arm();
   }
@@ -156,11 +165,6 @@ export class CallWriter {
       await this.#table.write([row], this.#running.has(call_id) ? [call_id] : []);
     });
     this.#running.add(call_id);
-  }
-
-  /** This process has the call now, whose row another process wrote. */
-  adopt(callId: string): void {
-    this.#running.add(callId);
   }
 
   /** Another process has recorded the call. */

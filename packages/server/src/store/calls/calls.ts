@@ -1,5 +1,12 @@
 import type { Logger, ToolCallRecord, ToolErrorResponse, ToolResult } from "@toolrack/core";
-import { type Expression, expressionBuilder, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
+import {
+  type Expression,
+  type ExpressionBuilder,
+  expressionBuilder,
+  type SelectQueryBuilder,
+  type SqlBool,
+  sql,
+} from "kysely";
 import { AGREED_ELSEWHERE } from "../approvals.ts";
 import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
@@ -319,20 +326,61 @@ export class CallRepository {
     }
     // First the calls that certainly did not run: nobody had approved them, or no process had continued them
     // after the approval.
-    const unagreed = await this.#interrupt(dead, neverBegunError, (calls) =>
-      calls.where("call_id", "in", (query) =>
-        query
-          .selectFrom("approvals")
-          .select("call_id")
-          .where("instance", "in", dead)
-          .where(({ or, eb }) => or([eb("stage", "=", "before"), eb("stage", "is", null)]))
-          .where(({ or, eb }) => or([eb("state", "!=", "allowed"), eb("resumable", "=", AGREED_ELSEWHERE)])),
-      ),
-    );
+    const unagreed = await this.#interrupt(dead, neverBegunError, (calls) => calls.where(isUnagreed));
     const others = await this.#interrupt(dead, interruptedError, (calls) => calls);
     await this.#instance.forget(dead);
     await this.#instance.removeFreeLocks();
     return unagreed + others;
+  }
+
+  /**
+   * Claims the calls of a tool that dead processes left running and that no other call made, so that this process goes on
+   * with them under their ids; of their children, those that wait for a person. Of all processes a single one gets each
+   * call. To be called before `settleInterrupted`, which ends the calls that are not wanted.
+   */
+  async takeOver(toolName: string, isWanted: (call: StoredCall) => boolean): Promise<StoredCall[]> {
+    await this.settle();
+    const { db } = this.#database;
+    const running = db
+      .selectFrom("calls")
+      .select(["call_id", "instance"])
+      .where("state", "=", "running")
+      .where(isNotCompleted);
+    const left = await running
+      .where("tool_name", "=", toKey(toolName))
+      .where("parent_call_id", "is", null)
+      .execute();
+    const dead = await this.#instance.findDead(left.map(({ instance }) => instance));
+    const taken: StoredCall[] = [];
+    for (const { call_id } of left.filter(({ instance }) => dead.includes(instance))) {
+      const call = await this.get(call_id);
+      if (call === undefined || !isWanted(call) || !(await this.#claimFrom(dead, call_id))) continue;
+      const children = await running
+        .where("parent_call_id", "=", call_id)
+        .where("instance", "in", dead)
+        .where(isUnagreed)
+        .execute();
+      for (const child of children) await this.#claimFrom(dead, child.call_id);
+      taken.push(call);
+    }
+    return taken;
+  }
+
+  /** Ends calls that were taken over and will not be made: nobody had agreed to them, so they did not run. */
+  async giveUp(callIds: readonly string[]): Promise<void> {
+    if (callIds.length === 0) return;
+    const keys = callIds.map(toKey);
+    await this.#interrupt([this.#instance.id], neverBegunError, (calls) =>
+      calls.where("call_id", "in", keys),
+    );
+  }
+
+  async #claimFrom(dead: readonly string[], callId: string): Promise<boolean> {
+    const found = { call_id: callId, state: "running", instance: dead } as const;
+    const isTaken =
+      (await updateRows(this.#database.db, "calls", found, { instance: this.#instance.id })) > 0;
+    if (isTaken) this.#writer.adopt(callId);
+    return isTaken;
   }
 
   /** Marks running calls of dead instances as interrupted, and counts them. Returns how many. */
@@ -406,6 +454,19 @@ type Place = Pick<ListedRow, "timestamp" | "call_id">;
 function newestFirst(one: Place, other: Place): number {
   return other.timestamp - one.timestamp || (other.call_id < one.call_id ? -1 : 1);
 }
+
+/** Whether a call of a dead process certainly did not run: nobody had approved it, or no process had continued it after. */
+const isUnagreed = ({ eb, selectFrom }: ExpressionBuilder<Tables, "calls">) =>
+  eb(
+    "call_id",
+    "in",
+    selectFrom("approvals")
+      .select("approvals.call_id")
+      .where(({ or, eb }) => or([eb("stage", "=", "before"), eb("stage", "is", null)]))
+      .where(({ or, eb }) =>
+        or([eb("approvals.state", "!=", "allowed"), eb("resumable", "=", AGREED_ELSEWHERE)]),
+      ),
+  );
 
 /** The error that is recorded for a call whose process died before anybody approved the call. */
 const neverBegunError: ToolErrorResponse = {

@@ -73,7 +73,7 @@ interface Formatter {
   readonly label: string;
   readonly package: string;
   readonly configFiles: readonly string[];
-  /** A key of package.json that configures it. */
+  /** A key of package.json that configures the formatter. */
   readonly packageKey?: string;
   readonly write: (path: string) => string[];
   readonly check: (path: string) => string[];

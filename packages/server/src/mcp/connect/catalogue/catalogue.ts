@@ -132,7 +132,7 @@ export async function readCatalogue(
       if (session.verdict.transport !== "api") return;
       skipped.push(...readSkipped(_meta[skippedKey]));
       signIn = _meta[signInKey] as DescribedSignIn | undefined; // As `ApiTransport` wrote it.
-      files = _meta[filesKey] as readonly string[] | undefined; // The same.
+      files = _meta[filesKey] as readonly string[] | undefined; // `ApiTransport` wrote the files too.
       if (Array.isArray(_meta[problemsKey]))
         cut.push(..._meta[problemsKey].map((text) => cleanText(String(text))));
     });

@@ -290,7 +290,7 @@ export function resourceAnswer(given: unknown): ResourceAnswer {
   const { contents } = asRecord(given);
   if (!Array.isArray(contents) || !contents.every(isContent))
     throw oddAnswer("resources/read", "contents with a uri and a text or blob");
-  return given as unknown as ResourceAnswer; // Checked above.
+  return given as unknown as ResourceAnswer; // The contents were checked above.
 }
 
 /** Checks the answer to `completion/complete`. An invalid answer becomes one without values. */

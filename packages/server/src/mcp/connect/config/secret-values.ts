@@ -23,7 +23,7 @@ export function shownEntry(entry: unknown): object {
   if (!isRecord(api) || api.auth === undefined) return redact(shown) as object; // A copy of the same shape.
   // `redact` would take all of `auth` for a secret, because of its name.
   const { auth, ...others } = api;
-  const redacted = redact({ ...shown, api: others }) as Readonly<Record<string, object>>; // As above.
+  const redacted = redact({ ...shown, api: others }) as Readonly<Record<string, object>>; // `redact` keeps the members of an object.
   return { ...redacted, api: { ...redacted.api, auth: shownAuth(auth) } };
 }
 
@@ -40,7 +40,7 @@ function shownAuth(auth: unknown): unknown {
   const shown = Object.entries(auth).map(([name, one]) => {
     const plain = isRecord(one) ? Object.entries(one).filter(([key]) => plainMembers.includes(key)) : [];
     const all = hidden(one);
-    const known = redact(Object.fromEntries(plain)) as object; // As above.
+    const known = redact(Object.fromEntries(plain)) as object; // `redact` keeps the members of an object.
     return [name, isRecord(all) ? { ...all, ...known } : all];
   });
   return Object.fromEntries(shown);

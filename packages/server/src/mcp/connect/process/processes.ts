@@ -18,7 +18,7 @@ const markOfRack: string = randomUUID();
 
 let marks = 0;
 
-/** A mark for one start of one server. */
+/** Returns a mark by which the processes of one start of one server are recognised. */
 export function nextMark(): string {
   marks++;
   return `${markOfRack}.${marks}.`;

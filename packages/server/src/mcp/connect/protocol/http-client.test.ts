@@ -23,7 +23,7 @@ const server = createServer((incoming, outgoing) => {
   outgoing.end();
 });
 const send = (path: string, signals: AbortSignal[] = []) => {
-  const { port } = server.address() as AddressInfo; // It listens on a port.
+  const { port } = server.address() as AddressInfo; // A server that listens on a port has such an address.
   return sendRequest(new URL(`http://127.0.0.1:${port}/${path}`), { method: "GET", headers: {}, signals });
 };
 const read = async (path: string) => (await (await send(path)).text(LIMIT)).length;

@@ -52,7 +52,7 @@ export interface BegunSignIn {
 interface BeginOptions {
   readonly redirectUrl: string;
   readonly state: string;
-  /** The client of an earlier registration. */
+  /** The OAuth client that an earlier sign-in registered at the server, if it is still known. */
   readonly kept: StoredOAuthClientInformation | undefined;
   /** Additional scopes that the server asked for since the last sign-in. */
   readonly wanted: string | undefined;

@@ -9,7 +9,7 @@ export async function serveMount(mount: Mount, grant: Grant) {
   const server = createServer((incoming, outgoing) => void mount.handle(incoming, outgoing, grant));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // It listens on a port.
+  const { port } = server.address() as AddressInfo; // A server that listens on a port has such an address.
   return {
     url: `http://127.0.0.1:${port}`,
     async [Symbol.asyncDispose]() {

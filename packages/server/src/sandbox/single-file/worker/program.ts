@@ -25,7 +25,7 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
 
   return {
     async init(given, host) {
-      const settings = given as WorkerSettings; // The host sent it.
+      const settings = given as WorkerSettings; // The server sends the settings in this form.
       calls = new CurrentCall(host);
       storage = new ToolStorage(settings.storage, calls, settings.isDryRun);
       modules = toolModules(require, settings.dependencies, settings.isDescribing);
@@ -62,7 +62,7 @@ export function createProgram(source: ToolSource, require: NodeJS.Require): Work
         }),
       execute: (params, call) =>
         calls.run(call, async () => {
-          const { input, storageVersion } = params as ExecuteParams; // The host sent them.
+          const { input, storageVersion } = params as ExecuteParams; // The server sends the parameters in this form.
           await storage.refresh(storageVersion);
           try {
             return await runTool(tool!, input);

@@ -199,7 +199,7 @@ export class ToolStorage {
   async refresh(version: number): Promise<void> {
     if (version === this.#version || this.#isDryRun) return;
     const read = await this.#calls.request("storage.read", {}, "Reading the storage");
-    this.#load(read as StorageSnapshot); // The host sent it.
+    this.#load(read as StorageSnapshot); // The server sends storage in this form.
   }
 
   /** Called after a call: waits until the host has written every change. */

@@ -92,7 +92,7 @@ function isImportOnly(thrown: unknown): thrown is Error & { readonly code: strin
  */
 function mergeExports(module: unknown): unknown {
   if (typeof module !== "object" || module === null || !("default" in module)) return module;
-  const named = module as Record<PropertyKey, unknown>; // Any name may be read.
+  const named = module as Record<PropertyKey, unknown>; // A module may export any name.
   const main = named.default;
   if ((typeof main !== "object" && typeof main !== "function") || main === null) return module;
   return new Proxy(main, {
