@@ -30,7 +30,10 @@ export const contestants = {
   "ours-http": { title: "ours (toolrack serve)", load: async (): Promise<Contestant> => ({}) },
   // And the suite of lanes with these.
   bullmq: { title: "BullMQ alone", load: async (): Promise<Contestant> => ({}) },
-  "ours-direct": { title: "ours, where it arrives, PostgreSQL", load: async (): Promise<Contestant> => ({}) },
+  "ours-arrival": {
+    title: "ours, where it arrives, PostgreSQL",
+    load: async (): Promise<Contestant> => ({}),
+  },
   "ours-lane": { title: "ours, by a worker, PostgreSQL", load: async (): Promise<Contestant> => ({}) },
   "ours-lane-sqlite": { title: "ours, by a worker, SQLite", load: async (): Promise<Contestant> => ({}) },
   // And the suite of MCP with these.

@@ -52,7 +52,7 @@ console.log("ready");`;
 export const fleet: Suite<FleetSample> = {
   title: "calls of lanes",
   floor: "bullmq",
-  contestants: ["bullmq", "ours-direct", "ours-lane", "ours-lane-sqlite"],
+  contestants: ["bullmq", "ours-arrival", "ours-lane", "ours-lane-sqlite"],
   variants: Object.keys(inFlight),
 
   async sample({ contestant, variant }) {
@@ -75,7 +75,7 @@ export const fleet: Suite<FleetSample> = {
       measured.find((one) => one.contestant === contestant && one.variant === variant);
     const rows = measured.map((entry) => {
       const floor = of("bullmq", entry.variant);
-      const direct = of("ours-direct", entry.variant);
+      const direct = of("ours-arrival", entry.variant);
       const isLane = entry.contestant.startsWith("ours-lane");
       const added = isLane ? medianOf(entry, "p50") - medianOf(direct, "p50") : Number.NaN;
       const ratio = added / medianOf(floor, "p50");
