@@ -39,7 +39,13 @@ test.skipIf(isMissing)(
     });
     const { directory } = workspace;
     const env = { DATABASE_URL: database.url, REDIS_URL: queue.url, TOOLRACK_KEYRING: "off" };
-    const start = (command: "serve" | "worker") => ServerProcess.start(directory, { command, env });
+    // As a supervisor does: a process that cannot start because the database is away is started again.
+    const start = (command: "serve" | "worker", attempts = 5): Promise<ServerProcess> =>
+      ServerProcess.start(directory, { command, env }).catch(async (error) => {
+        if (attempts === 0) throw error;
+        await sleep(500);
+        return start(command, attempts - 1);
+      });
     await using stack = new AsyncDisposableStack();
     // The first makes the token and the tables, which the others find.
     const servers = [await start("serve")];
