@@ -19,6 +19,11 @@ const programs = [
     isHere: () =>
       process.env.MYSQL_URL !== undefined || ["/usr/sbin/mariadbd", "/usr/bin/mariadbd"].some(existsSync),
   },
+  {
+    name: "Redis",
+    aptPackage: "redis-server",
+    isHere: () => ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].some(existsSync),
+  },
   { name: "bubblewrap", aptPackage: "bubblewrap", isHere: () => existsSync("/usr/bin/bwrap") },
   {
     // The browser without its windows takes half the time.

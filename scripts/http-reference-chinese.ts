@@ -220,6 +220,8 @@ const translations: Readonly<Record<string, string>> = {
     "该令牌的请求超过允许的频率；见 `Retry-After`。",
   "The tool runs as often as it may at one time; see `Retry-After`.":
     "该工具同时进行的调用已达上限；见 `Retry-After`。",
+  "As many calls as may wait for a worker of the tool's lane; see `Retry-After`.":
+    "等待该工具所在通道的工作进程的调用已达上限；见 `Retry-After`。",
   "The headers are larger than the server takes.": "请求头超过服务器接受的大小。",
   "The server failed; its log says why.": "服务器出错；它的日志说明原因。",
   "The store does not answer, or as many records as are kept in memory wait for it; `details` says why and how many.":

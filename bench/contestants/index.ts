@@ -33,6 +33,14 @@ export const contestants = {
     title: "ours (toolrack serve) on PostgreSQL",
     load: async (): Promise<Contestant> => ({}),
   },
+  // And the suite of lanes with these.
+  bullmq: { title: "BullMQ alone", load: async (): Promise<Contestant> => ({}) },
+  "ours-arrival": {
+    title: "ours, where it arrives, PostgreSQL",
+    load: async (): Promise<Contestant> => ({}),
+  },
+  "ours-lane": { title: "ours, by a worker, PostgreSQL", load: async (): Promise<Contestant> => ({}) },
+  "ours-lane-sqlite": { title: "ours, by a worker, SQLite", load: async (): Promise<Contestant> => ({}) },
   // And the suite of MCP with these.
   "node-mcp": { title: "plain node:http, or lines", load: async (): Promise<Contestant> => ({}) },
   "ours-mcp": { title: "ours (toolrack serve, mcp)", load: async (): Promise<Contestant> => ({}) },

@@ -3,6 +3,7 @@ import { call } from "./call.ts";
 import { chat } from "./chat.ts";
 import { code } from "./code.ts";
 import { files } from "./files.ts";
+import { fleet } from "./fleet.ts";
 import { gateway } from "./gateway.ts";
 import { growth } from "./growth.ts";
 import { http } from "./http.ts";
@@ -32,6 +33,7 @@ export const suites = {
   apis,
   sandbox,
   subscribers,
+  fleet,
   tests,
   code,
 };

@@ -1,3 +1,10 @@
+export type {
+  AdmittedCall,
+  CallDispatcher,
+  CallLink,
+  HandedCall,
+  PerformedCall,
+} from "./call/admitted-call.ts";
 export type { CallFlags, LogLevel, RackEvent, RackListener, ToolCallRecord } from "./call/events.ts";
 export type { PageOptions, ResultPage } from "./call/results.ts";
 export type {

@@ -1,6 +1,7 @@
 // For the server and the console only: not part of the public entry, and free to change.
 
 export { limitTime, logLine, waitingForTurn, whenAborted } from "./call/context.ts";
+export { revivedError } from "./call/dispatch.ts";
 export { namedCaller } from "./call/events.ts";
 export { Mask } from "./call/mask.ts";
 export { MaskStream } from "./call/mask-stream.ts";

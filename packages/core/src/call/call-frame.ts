@@ -6,6 +6,7 @@ import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
+import type { AdmittedCall, CallDispatcher, CallLink, HandedCall } from "./admitted-call.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
@@ -31,7 +32,15 @@ export class CallFrame {
   readonly sessionID: string;
   readonly permissions: readonly string[];
   readonly mock: CallMock | undefined;
-  readonly createdAt: number;
+  createdAt: number;
+  /** Whether a tool made the call, here or in the process that admitted it. */
+  readonly isNested: boolean;
+  /** Set when another process admitted the call and this one performs it. */
+  readonly admitted: (AdmittedCall & { readonly link: CallLink }) | undefined;
+  /** Set while another process performs the call. */
+  handed: HandedCall | undefined = undefined;
+  /** When the call was handed over; 0 before that. */
+  dispatchedAt = 0;
 
   /** How many calls are above this one in its chain; 0 for a call that no other call made. */
   readonly depth: number;
@@ -117,6 +126,7 @@ export class CallFrame {
     options: CallOptions,
     parent: CallFrame | undefined,
     createdAt: number,
+    admitted?: AdmittedCall & { readonly link: CallLink },
   ) {
     this.host = host;
     this.sequence = sequence;
@@ -125,18 +135,33 @@ export class CallFrame {
     this.raw = raw;
     this.options = options;
     this.parent = parent;
+    this.admitted = admitted;
+    this.isNested = parent !== undefined || admitted?.parentCallId !== undefined;
     this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
     this.mock = parent === undefined ? (options.mock ?? host.settings.mock) : parent.mock;
     this.createdAt = createdAt;
-    this.depth = parent === undefined ? 0 : parent.depth + 1;
+    this.depth = parent === undefined ? (admitted?.depth ?? 0) : parent.depth + 1;
     this.toolName = name;
   }
 
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
+  }
+
+  /** The id of the call that made this one. */
+  get parentCallId(): string | undefined {
+    return this.parent === undefined ? this.admitted?.parentCallId : this.parent.callId;
+  }
+
+  /** The task that the call, or the nearest call above it that names one, belongs to. */
+  get tid(): string | undefined {
+    for (let at: CallFrame | undefined = this; at !== undefined; at = at.parent) {
+      if (at.options.tid !== undefined) return at.options.tid;
+    }
+    return undefined;
   }
 
   /** The caller that the host named; for a call that a tool makes, otherwise the name and id of the tool's own call. */
@@ -216,6 +241,8 @@ export interface CallHost {
   readonly undecided: Set<CallFrame>;
   /** The tools as they are now. */
   catalog: { readonly size: number; find(name: string): ToolEntry | undefined };
+  /** Has calls of some tools performed elsewhere. Undefined: all run here. */
+  dispatcher: CallDispatcher | undefined;
   nearest(name: string): string[];
   view(frame: CallFrame): RegistryView;
   /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */

@@ -130,8 +130,13 @@ export class FrameContext implements ToolContext {
 
   get ask(): ToolContext["ask"] {
     const frame = this[frameKey];
-    return (request: string | AskRequest) =>
-      typeof request === "string" ? ask(frame, request) : ask(frame, request.message, request.details);
+    return (request: string | AskRequest) => {
+      const { message, details } = typeof request === "string" ? { message: request } : request;
+      // The process that admitted the call has the people to ask, and the policy.
+      return frame.admitted === undefined
+        ? ask(frame, message, details)
+        : frame.admitted.link.ask(message, details);
+    };
   }
 
   get client(): ToolClient | undefined {

@@ -12,7 +12,9 @@ import {
   toToolError,
 } from "../error/tool-error.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
+import type { PerformedCall } from "./admitted-call.ts";
 import { type CallFrame, shrink } from "./call-frame.ts";
+import { dispatch, revivedError } from "./dispatch.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, readArguments, resolve, validate } from "./stages/admission.ts";
 import { approve } from "./stages/approve.ts";
@@ -40,6 +42,14 @@ function consent(frame: CallFrame): void {
 
 function execute(frame: CallFrame): void {
   if (frame.mock !== undefined) mock(frame, frame.mock);
+  const { dispatcher } = frame.host;
+  if (dispatcher !== undefined && frame.answer === undefined && frame.admitted === undefined) {
+    const lane = dispatcher.laneOf(frame.tool.info);
+    if (lane !== undefined) {
+      goOnAfter(frame, dispatch(frame, dispatcher, lane), adopt);
+      return;
+    }
+  }
   const waiting = run(frame);
   if (waiting !== undefined) goOnAfter(frame, waiting, examine);
   else if (!frame.ended) examine(frame);
@@ -49,6 +59,19 @@ function examine(frame: CallFrame): void {
   const waiting = check(frame);
   if (waiting !== undefined) goOnAfter(frame, waiting, conclude);
   else if (!frame.ended) conclude(frame);
+}
+
+/** Ends a call as the process that performed it says. That process has checked, masked, cut and recorded the result. */
+function adopt(frame: CallFrame): void {
+  // `goOn` keeps what the dispatcher resolved with.
+  const { result, error, flags } = frame.output as PerformedCall;
+  frame.output = undefined;
+  if (flags !== undefined) Object.assign(frame.flag(), flags);
+  // Of a short call it is not told when it began.
+  if (frame.startedAt === 0) frame.startedAt = frame.dispatchedAt;
+  if (error !== undefined) frame.error = revivedError(error);
+  frame.result = result;
+  end(frame, error === undefined ? "completed" : "error");
 }
 
 /** Goes on with the next stages when the stage is done, unless the call has ended meanwhile. */
@@ -86,6 +109,10 @@ function begin(frame: CallFrame): void {
     const isPlain = parent === undefined && options.callId === undefined && options.signal === undefined;
     if (isPlain || mayBegin(frame)) stateChanged(frame);
     if (frame.ended) return;
+    if (frame.admitted !== undefined) {
+      execute(frame);
+      return;
+    }
     resolve(frame);
     reach(frame);
     const waiting = validate(frame);
@@ -124,8 +151,15 @@ function mayBegin(frame: CallFrame): boolean {
  */
 export function abortCall(frame: CallFrame, reason: ToolError): void {
   if (frame.ended) return;
+  const isRepeated = frame.abortReason !== undefined && frame.handed !== undefined;
+  if (isRepeated) return;
   frame.abortReason = reason;
   frame.controller?.abort(reason);
+  if (frame.handed?.onAbort !== undefined) {
+    // The process that performs the call ends it and records how, which is soon told here.
+    frame.handed.onAbort(reason);
+    return;
+  }
   const { onAbort } = frame;
   if (onAbort !== undefined) quietly(() => onAbort(reason), frame);
   fail(frame, reason);
@@ -137,7 +171,8 @@ export function cancelCall(frame: CallFrame, reason?: string): void {
 }
 
 export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
-  const { shownName, startedAt } = frame;
+  const { shownName } = frame;
+  const startedAt = frame.startedAt || frame.dispatchedAt;
   const elapsed = Math.round(readClock() - startedAt);
   // Computed from the deadline, because the limit may be that of a call above.
   const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
@@ -193,7 +228,7 @@ function fail(frame: CallFrame, thrown: unknown): void {
   const { structuredText: _, ...draft } = frame.draft;
   const response = error.toResponse();
   // A calling tool gets the error unmasked; any other caller gets it with known secrets masked.
-  const told = frame.parent === undefined ? frame.host.settings.secrets().inError(response) : response;
+  const told = !frame.isNested ? frame.host.settings.secrets().inError(response) : response;
   frame.result = { ...draft, type: "error", error: told };
   end(frame, "error");
 }
@@ -225,7 +260,8 @@ function end(frame: CallFrame, status: "completed" | "error"): void {
   if (frame.asking > 0) noteWait(frame, now);
   else if (now > frame.deadline && status === "completed")
     frame.flag().overran = { limit: Math.round(frame.deadline - frame.startedAt) };
-  if (frame.flags !== undefined) quietly(explain, frame);
+  // The process that performed a call has explained its result already.
+  if (frame.flags !== undefined && frame.dispatchedAt === 0) quietly(explain, frame);
   if (frame.sessionID !== "") host.sessions.observe(frame);
   frame.status = status;
   frame.ended = true;
@@ -274,7 +310,7 @@ function tellEnd(frame: CallFrame, result: ToolResult): void {
   const secrets = error === undefined ? input.found : ownSecrets(frame, error, input.found);
   const record = recordOf(frame, input, secrets);
   let shown = result;
-  if (frame.parent !== undefined) {
+  if (frame.isNested) {
     // The calling tool got the structured value whole. The record leaves it out: the kept text has it as
     // JSON.
     const { structured: _, ...rest } = result;

@@ -171,7 +171,7 @@ export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
 
 /** Whether loop detection watches the call: not if a tool made it, and not if the called tool opts out. */
 function isWatchable(frame: CallFrame): boolean {
-  return frame.parent === undefined && frame.entry?.info.metadata.loop !== false;
+  return !frame.isNested && frame.entry?.info.metadata.loop !== false;
 }
 
 function assessSession(frames: readonly CallFrame[]): LoopVerdict {

@@ -63,7 +63,7 @@ class StateEvent {
 
   constructor(frame: CallFrame) {
     this.callId = frame.callId;
-    this.parentCallId = frame.parent?.callId;
+    this.parentCallId = frame.isNested ? frame.parentCallId : undefined;
     this.toolName = frame.toolName;
     this.sessionID = frame.sessionID;
     this.caller = frame.caller;
@@ -137,7 +137,8 @@ export function recordOf(
   secrets = frame.error === undefined ? shown.found : ownSecrets(frame, frame.error, shown.found),
 ): ToolCallRecord {
   const { entry, options, parent, error, flags } = frame;
-  const tid = parent === undefined ? options.tid : tidOf(frame);
+  const parentCallId = frame.isNested ? frame.parentCallId : undefined;
+  const tid = parent === undefined ? options.tid : frame.tid;
   const record = {
     toolName: frame.toolName,
     displayName: entry?.info.displayName ?? frame.toolName,
@@ -155,11 +156,12 @@ export function recordOf(
     afterDuration: frame.ranAt === 0 ? 0 : frame.endedAt - frame.ranAt,
   };
   // Most calls have no parent, task, error or flags; their record is complete here.
-  if (parent === undefined && tid === undefined && error === undefined && flags === undefined) return record;
+  if (parentCallId === undefined && tid === undefined && error === undefined && flags === undefined)
+    return record;
   const known = frame.host.settings.secrets();
   return {
     ...record,
-    ...(parent && { parentCallId: parent.callId }),
+    ...(parentCallId !== undefined && { parentCallId }),
     ...(tid !== undefined && { tid }),
     ...(error && { error: shownError(error.toResponse(), known.and(secrets)) }),
     ...(flags && { flags: known.inMessage({ ...flags }) }),
@@ -172,13 +174,6 @@ function shownError(error: ToolErrorResponse, mask: Mask): ToolErrorResponse {
   const shown = redact(error, { mask }) as ToolErrorResponse; // A copy of the same shape.
   const toolName = details?.toolName ?? "";
   return { ...shown, name, code, ...(shown.details && { details: { ...shown.details, toolName } }) };
-}
-
-function tidOf(frame: CallFrame): string | undefined {
-  for (let at: CallFrame | undefined = frame; at !== undefined; at = at.parent) {
-    if (at.options.tid !== undefined) return at.options.tid;
-  }
-  return undefined;
 }
 
 const none: ReadonlySet<string> = new Set();
@@ -195,7 +190,7 @@ export function shownInput(
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
   // What is secret in the arguments of a call is secret in those of the calls that it makes.
-  const inherited = frame.parent === undefined ? none : shownInput(frame.parent).found;
+  const inherited = frame.parent === undefined ? secretsAbove(frame) : shownInput(frame.parent).found;
   const found = inherited.size === 0 ? spare : new Set(inherited);
   const marked = redact(source, { mask: known, found });
   if (found.size > inherited.size) addForms(frame, found, inherited);
@@ -209,6 +204,11 @@ export function shownInput(
   const shown = { source, known, input, found: found.size > 0 ? found : none };
   frame.shown = shown;
   return shown;
+}
+
+/** Secrets of the calls above one that another process admitted. */
+function secretsAbove({ admitted }: CallFrame): ReadonlySet<string> {
+  return admitted === undefined || admitted.secrets.length === 0 ? none : new Set(admitted.secrets);
 }
 
 /** The secrets of the call's own arguments, which its result or error may repeat. */

@@ -77,6 +77,11 @@ const metadataForms: readonly (readonly [
   ["idleTimeout", isLimit, limitForm],
   ["dangerous", (value) => typeof value === "boolean", "true or false"],
   ["confirm", (value) => typeof value === "string", "a text"],
+  [
+    "lane",
+    (value) => typeof value === "string" && /^[A-Za-z0-9_-]{1,40}$/.test(value),
+    "1 to 40 letters, digits, _ or -",
+  ],
   ["permissions", isTexts, "a list of texts"],
   ["calls", isTexts, "a list of texts"],
   ["tags", isTexts, "a list of texts"],

@@ -1,5 +1,7 @@
+import type { AdmittedCall, CallDispatcher, CallLink, PerformedCall } from "../call/admitted-call.ts";
 import { CallFrame, CallHistory, type CallHost } from "../call/call-frame.ts";
 import { frameOf } from "../call/context.ts";
+import { linkedClient, revivedError } from "../call/dispatch.ts";
 import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
 import { assessHistory, LoopSessions, sessionKey } from "../call/loop-sessions.ts";
@@ -13,7 +15,8 @@ import {
 } from "../call/settings.ts";
 import { isWithinReach, requireStanding } from "../call/stages/admission.ts";
 import { recordOf, stateOf, updateState } from "../call/state.ts";
-import { Deadlines, inTurns, readClock } from "../call/time.ts";
+import { Deadlines, inTurns, pausing, readClock } from "../call/time.ts";
+import type { ToolErrorResponse } from "../error/codes.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
@@ -201,7 +204,7 @@ export class ToolRegistry extends CatalogReader {
     context: CallOptions = noOptions,
   ): Promise<ToolResult> {
     const frame = typeof parent === "string" ? this.#host.history.get(parent) : frameOf(parent);
-    if (frame?.host === this.#host) return startCall(this.#frame(name, input, context, frame));
+    if (frame?.host === this.#host) return this.#startChild(frame, name, input, context);
     // The parent call is unknown, and so are its rights: the new call gets no permissions and is cancelled at
     // once.
     const signal = AbortSignal.abort("the call that makes it is not known here");
@@ -216,6 +219,8 @@ export class ToolRegistry extends CatalogReader {
     context: CallOptions = noOptions,
   ): Promise<ToolResult> {
     const frame = frameOf(origin);
+    // Only the process that admitted a call knows its rights, and only as long as the call runs.
+    if (frame?.admitted !== undefined) return this.#startChild(frame, name, input, context);
     const session = frame === undefined ? {} : { sessionID: frame.sessionID };
     // The new call may use only tools that the original call may use.
     const allow = (tool: ToolInfo) =>
@@ -229,11 +234,68 @@ export class ToolRegistry extends CatalogReader {
     });
   }
 
+  /** From now on, calls of the tools that the dispatcher names a lane for are performed elsewhere. */
+  dispatchTo(dispatcher: CallDispatcher | undefined): void {
+    this.#host.dispatcher = dispatcher;
+  }
+
+  /**
+   * Performs a call that another process admitted: runs the tool, and checks, masks, cuts and records the result. Never
+   * rejects. Must only be given calls that were admitted: nothing is checked again.
+   */
+  perform(admitted: AdmittedCall, link: CallLink): Promise<PerformedCall> {
+    const { callId, toolName, input, options, permissions, reach, deadline, client } = admitted;
+    const names = reach && new Set(reach);
+    const frame = this.#frame(
+      toolName,
+      input,
+      {
+        ...options,
+        callId,
+        permissions,
+        ...(names && { allow: (tool) => names.has(tool.name) }),
+        ...(deadline !== undefined && { timeout: Math.max(1, deadline - Date.now()) }),
+        ...(client && { client: linkedClient(client, link) }),
+      },
+      undefined,
+      { ...admitted, link },
+    );
+    frame.createdAt -= Math.max(0, Date.now() - admitted.createdAt);
+    const entry = this.catalog.find(toolName);
+    if (entry !== undefined) {
+      frame.entry = entry;
+      frame.tool = entry;
+      frame.toolName = entry.info.name;
+    }
+    frame.input = input;
+    frame.isLarge = admitted.isLarge;
+    if (admitted.flags !== undefined) Object.assign(frame.flag(), admitted.flags);
+    return startCall(frame).then((result) => ({
+      result,
+      error: frame.error?.toResponse(),
+      flags: frame.flags,
+    }));
+  }
+
+  /** Stops the time limits of a call until disposed, because it waits for somebody's answer. */
+  pause(callId: string): Disposable | undefined {
+    const frame = this.#host.history.get(callId);
+    return frame === undefined || frame.ended ? undefined : pausing(frame);
+  }
+
   /** Cancels a call and its children. Returns false when the call is not running. */
   cancel(callId: string, reason?: string): boolean {
     const frame = this.#host.history.get(callId);
     if (frame === undefined || frame.ended) return false;
     cancelCall(frame, reason);
+    return true;
+  }
+
+  /** Ends a call with an error that another process gives as the reason. Returns false when the call is not running. */
+  abort(callId: string, error: ToolErrorResponse): boolean {
+    const frame = this.#host.history.get(callId);
+    if (frame === undefined || frame.ended) return false;
+    abortCall(frame, revivedError(error));
     return true;
   }
 
@@ -377,13 +439,26 @@ export class ToolRegistry extends CatalogReader {
     throw this.notFound(name);
   }
 
-  #frame(name: string, input: unknown, options: CallOptions, parent: CallFrame | undefined): CallFrame {
+  /** Makes a child of a call. If another process admitted the call, that process makes the child. */
+  #startChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
+    if (parent.admitted === undefined) return startCall(this.#frame(name, input, options, parent));
+    const { caller, tid, sessionID, messageID, line } = options;
+    return parent.admitted.link.call(name, input, { caller, tid, sessionID, messageID, line });
+  }
+
+  #frame(
+    name: string,
+    input: unknown,
+    options: CallOptions,
+    parent: CallFrame | undefined,
+    admitted?: CallFrame["admitted"],
+  ): CallFrame {
     const { history } = this.#host;
     const wanted = options.callId;
     const callId = typeof wanted === "string" && history.get(wanted) === undefined ? wanted : undefined;
     const asked = typeof name === "string" ? name : nameOf(name);
     const now = readClock();
-    return new CallFrame(this.#host, ++history.count, callId, asked, input, options, parent, now);
+    return new CallFrame(this.#host, ++history.count, callId, asked, input, options, parent, now, admitted);
   }
 
   #makeHost(settings: CheckedSettings): CallHost {
@@ -397,6 +472,7 @@ export class ToolRegistry extends CatalogReader {
       deadlines: new Deadlines(history, expireCall),
       events: new EventHub(),
       undecided: new Set(),
+      dispatcher: undefined,
       catalog: this.catalog,
       nearest: (name) => nearestNames(name, this.catalog.names(), NEAREST),
       view: (frame) => this.#viewFor(frame),
@@ -423,7 +499,7 @@ export class ToolRegistry extends CatalogReader {
       prepareSearch: () => this.prepareSearch(),
       findByTag: (tag) => snapshot.findByTag(tag).filter(isThere),
       getStats: () => snapshot.getStats(),
-      execute: (name, input) => startCall(this.#frame(name, input, noOptions, frame)),
+      execute: (name, input) => this.#startChild(frame, name, input, noOptions),
     };
   }
 
@@ -432,15 +508,24 @@ export class ToolRegistry extends CatalogReader {
    * end the process.
    */
   #callChild(parent: CallFrame, name: string, input: unknown, options: CallOptions): Promise<ToolResult> {
-    const child = this.#frame(name, input, options, parent);
-    if (options.line !== undefined) child.flag().line = options.line;
-    const answer = startCall(child).then((result) => {
-      if (child.error !== undefined) throw child.error;
-      return result;
-    });
+    const child = parent.admitted === undefined ? this.#frame(name, input, options, parent) : undefined;
+    if (child !== undefined && options.line !== undefined) child.flag().line = options.line;
+    const answer =
+      child === undefined
+        ? this.#startChild(parent, name, input, options).then((result) => {
+            if (result.error !== undefined) throw revivedError(result.error);
+            return result;
+          })
+        : orThrow(child);
     answer.catch(() => {});
     return answer;
   }
+}
+
+async function orThrow(child: CallFrame): Promise<ToolResult> {
+  const result = await startCall(child);
+  if (child.error !== undefined) throw child.error;
+  return result;
 }
 
 /** A caller in plain JavaScript may pass anything, even values that cannot be printed. */

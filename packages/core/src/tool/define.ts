@@ -194,7 +194,7 @@ const toolKeys = new Set(
   ),
 );
 const metadataKeys =
-  "category permissions calls timeout idleTimeout dangerous confirm tags disabledReason readOnly idempotent openWorld strict outputCheck loop callers".split(
+  "category permissions calls timeout idleTimeout dangerous confirm tags disabledReason readOnly idempotent lane openWorld strict outputCheck loop callers".split(
     " ",
   );
 /** What other frameworks call the same things. */

@@ -47,6 +47,8 @@ export interface ToolInfo {
   readonly displayName?: string;
   readonly aliases?: readonly string[];
   readonly outputSchema?: ToolParameters;
+  /** Differs when the tool's code differs, and is the same for the same code on every machine. Set by its source. */
+  readonly version?: string;
   /** Where the tool comes from, as a text for people: a file, a table row, an MCP server. */
   readonly origin?: string;
 }
@@ -92,6 +94,8 @@ export interface ToolMetadata {
   readonly readOnly?: boolean;
   /** Running the tool twice with the same arguments has the same effect as running it once. */
   readonly idempotent?: boolean;
+  /** The lane of workers that run the tool, where there are workers. Without it, a call runs where it arrives. */
+  readonly lane?: string;
   /** Uses systems outside the rack's control. */
   readonly openWorld?: boolean;
   /**

@@ -152,13 +152,13 @@ export function encrypt(key: Buffer, name: string, value: string): string {
   const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(Buffer.from(name));
   const text = Buffer.concat([cipher.update(value, "utf8"), cipher.final()]);
   const parts = [nonce, cipher.getAuthTag(), text].map((part) => part.toString("base64url"));
-  return [VERSION, idOf(key), ...parts].join(".");
+  return [VERSION, keyIdOf(key), ...parts].join(".");
 }
 
 /** Throws `SecretError` for anything that this key did not encrypt under this name. */
 export function decrypt(key: Buffer, name: string, encrypted: string): string {
   const [version, keyId, ...parts] = encrypted.split(".");
-  if (version === VERSION && keyId !== idOf(key)) {
+  if (version === VERSION && keyId !== keyIdOf(key)) {
     throw new SecretError(
       `The secret "${name}" was encrypted with another key than this workspace has now. Bring that key back, or set the secret again.`,
     );
@@ -177,6 +177,6 @@ export function decrypt(key: Buffer, name: string, encrypted: string): string {
   }
 }
 
-function idOf(key: Buffer): string {
+export function keyIdOf(key: Buffer): string {
   return createHash("sha256").update("toolrack key id").update(key).digest("hex").slice(0, 12);
 }

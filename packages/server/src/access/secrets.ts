@@ -5,6 +5,7 @@ import {
   EncryptionKey,
   encrypt,
   type Keyring,
+  keyIdOf,
   osKeyring,
   requireSharedKey,
   SecretError,
@@ -41,6 +42,12 @@ export async function openSecrets({
   const secrets = new Secrets(store.secrets, key);
   await secrets.refresh();
   return secrets;
+}
+
+export interface Sealing {
+  readonly keyId: string;
+  readonly seal: (text: string) => string;
+  readonly unseal: (text: string) => string;
 }
 
 /** Values that tools need and nobody may see. */
@@ -155,6 +162,19 @@ export class Secrets {
     const key = await this.#key.ensure();
     this.learn(name, value);
     return encrypt(key, name, value);
+  }
+
+  /**
+   * Functions that encrypt and decrypt texts which other processes of this rack may read and nobody else. `keyId` names the
+   * key. `unseal` throws `SecretError` for anything that the key did not encrypt for this purpose.
+   */
+  async sealing(purpose: string): Promise<Sealing> {
+    const key = await this.#key.ensure();
+    return {
+      keyId: keyIdOf(key),
+      seal: (text) => encrypt(key, purpose, text),
+      unseal: (text) => decrypt(key, purpose, text),
+    };
   }
 
   /** A key that all nodes on one database have, for what they tell each other. */

@@ -1,6 +1,7 @@
 import { randomFillSync } from "node:crypto";
 import type { Span } from "@opentelemetry/api";
 import type {
+  AdmittedCall,
   ProgressUpdate,
   RackEvent,
   ToolCallRecord,
@@ -71,6 +72,12 @@ export interface Origin {
   headers: RequestHeaders | undefined;
 }
 
+/** What a process that performs a call must know of it to record it, as plain JSON. */
+export interface CallHandover
+  extends Pick<AnnouncedCall, "displayName" | "timestamp" | "rootCallId" | "replayOf" | "via" | "expert"> {
+  readonly origin: Omit<Origin, "connection"> | undefined;
+}
+
 /** How a surface was asked for a call. */
 export interface CallEntrance {
   readonly grant: Grant;
@@ -125,6 +132,10 @@ export class LiveCall implements StartedCall {
   lines: CallLines | undefined = undefined;
   /** Stops watching the caller's token. Set only while the call waits for an answer. */
   endWaiting: (() => void) | undefined = undefined;
+  /** The lane whose worker performs the call. */
+  lane: string | undefined = undefined;
+  /** Whether the worker that performed the call has stored its record. Undefined for a call that ended here. */
+  isRecorded: boolean | undefined = undefined;
   /**
    * True when the server stops and the call goes on at the next start: its end here is not recorded, so that the store has
    * it as running.
@@ -240,6 +251,33 @@ export class CallBook {
     const live = new LiveCall(call, call.depth ?? 0, origin, grant, watcher);
     this.#live.set(call.callId, live);
     return live;
+  }
+
+  /** What another process must know of a call to perform it. */
+  handoverOf(call: LiveCall): CallHandover {
+    const { displayName, timestamp, rootCallId, replayOf, via, expert, origin } = call;
+    const { connection: _, headers = {}, ...plain } = origin ?? operatorOrigin;
+    // Of the headers, only the caller's own values for upstream servers are for tools.
+    const own = Object.entries(headers).filter(([name]) => name.startsWith(callerHeaders));
+    const handed = origin && { ...plain, headers: Object.fromEntries(own) };
+    return { displayName, timestamp, rootCallId, replayOf, via, expert, origin: handed };
+  }
+
+  /** Must be called right before a call is performed that another process admitted. Resolves when its record is stored or refused. */
+  enterAdmitted(call: AdmittedCall, lane: string, handover: CallHandover): Promise<RecordedCall> {
+    const { callId, toolName, depth, parentCallId, options } = call;
+    const { origin, ...announced } = handover;
+    const { sessionID = "", caller = "" } = options;
+    const live = new LiveCall(
+      { ...announced, callId, toolName, sessionID, caller, ...(parentCallId && { parentCallId }) },
+      depth,
+      origin && { ...origin, connection: undefined },
+    );
+    live.lane = lane;
+    this.#live.set(callId, live);
+    const recording = Promise.withResolvers<RecordedCall>();
+    live.settle = recording.resolve;
+    return recording.promise;
   }
 
   leave(call: LiveCall): void {

@@ -89,9 +89,15 @@ interface CallsOptions {
   readonly channel?: Channel | undefined;
   /** How many calls of one tool may run at once. Default 256. */
   readonly maxCallsPerTool?: number;
+  /** Tells whether the lane of a tool has a full queue, and for how many seconds a caller should wait. */
+  readonly busyFor?: BusyFor | undefined;
   /** `false`: nothing is learned from searches. */
   readonly learning?: boolean | undefined;
 }
+
+type BusyFor = (
+  tool: ToolInfo,
+) => { readonly lane: string; readonly waiting: number; readonly seconds: number } | undefined;
 
 /** The call service and the recorder, which all surfaces of one process share. */
 export interface Calls {
@@ -104,7 +110,7 @@ export interface Calls {
 }
 
 export function openCalls(options: CallsOptions): Calls {
-  const { book, store, logger, channel, maxCallsPerTool = 256, learning } = options;
+  const { book, store, logger, channel, maxCallsPerTool = 256, busyFor, learning } = options;
   const recorder = new CallRecorder(book, store.calls, logger);
   const service = new CallService(
     book,
@@ -112,6 +118,7 @@ export function openCalls(options: CallsOptions): Calls {
     new GrantWatch(store, logger),
     maxCallsPerTool,
     new SearchMemory({ book, store, logger, learning }),
+    busyFor,
     channel,
   );
   // Another node cancels a call that runs here. Its grant to do so was checked there.
@@ -154,6 +161,7 @@ export class CallService implements CallFollower {
   readonly #running = new Map<string, number>();
   /** How many calls wait for an answer, by tool and caller. */
   readonly #waiting = new Map<string, number>();
+  readonly #busyFor: BusyFor | undefined;
   readonly #unfollow: () => void;
   #onIdle: (() => void) | undefined;
   #runs = 0;
@@ -164,8 +172,10 @@ export class CallService implements CallFollower {
     grants: GrantWatch,
     maxPerTool: number,
     searches: SearchMemory,
+    busyFor?: BusyFor,
     channel?: Channel,
   ) {
+    this.#busyFor = busyFor;
     this.searches = searches;
     this.#channel = channel;
     this.#book = book;
@@ -300,6 +310,8 @@ export class CallService implements CallFollower {
     if (request.byModel && info?.metadata.callers !== undefined && !mayBeCalledBy("model", info.metadata))
       throw new CallRefused("tool_not_found", onlyForCode(info.name), { toolName: info.name });
     if (this.#calls.held.isFull) throw recordsFull(this.#calls.held);
+    const busy = info && this.#busyFor?.(info);
+    if (busy !== undefined) throw laneBusy(request.name, busy);
     const toolName = info?.name ?? request.name;
     const displayName = info?.displayName ?? toolName;
     const { caller } = grant;
@@ -409,10 +421,22 @@ function recordsFull({ records, bytes, reason }: HeldRecords): CallRefused {
   );
 }
 
+function laneBusy(
+  toolName: string,
+  { lane, waiting, seconds }: NonNullable<ReturnType<BusyFor>>,
+): CallRefused {
+  return new CallRefused(
+    "busy",
+    `"${toolName}" runs in lane "${lane}", where ${waiting} calls wait for a worker, which is as many as may. Call again in ${seconds} s.`,
+    { toolName, lane, waiting },
+    seconds,
+  );
+}
+
 /** Seconds that a caller is told to wait before it calls again, when the store can take no more records. */
 const RETRY_AFTER = 5;
 
-type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "store_unavailable";
+type RefusalCode = "tool_not_found" | "call_exists" | "too_many_calls" | "busy" | "store_unavailable";
 
 /** A call that was never made. Each surface translates it into its own form. */
 export class CallRefused extends Error {

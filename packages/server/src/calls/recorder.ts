@@ -73,6 +73,11 @@ export class CallRecorder implements CallFollower {
   ended(call: LiveCall | undefined, ended: ToolCallRecord, result: ToolResult, trace?: CallTrace): void {
     const record = call?.resumedAt === undefined ? ended : sinceItsBeginning(ended, call);
     if (call?.isLeft) return void call.settle?.({ record, recorded: false, trace });
+    if (call?.isRecorded !== undefined) {
+      this.#calls.lanes.release(record.callId);
+      call.settle?.({ record, recorded: call.isRecorded, trace });
+      return;
+    }
     const group = this.#group;
     group.open++;
     const settle = (safety: "safe" | "held" | "refused") => {
@@ -96,7 +101,7 @@ export class CallRecorder implements CallFollower {
       const whole = isCut ? this.#book.registry.readResult(record.callId, page)?.text : undefined;
       const owner = call?.owner ?? this.#book.ownerOfRefused(record);
       const rootCallId = call === undefined ? this.#book.rootUnder(record.parentCallId) : call.rootCallId;
-      const { replayOf, via, expert, lines } = call ?? {};
+      const { replayOf, via, expert, lane, lines } = call ?? {};
       this.#calls
         .finished(record, result, {
           replayOf,
@@ -107,6 +112,7 @@ export class CallRecorder implements CallFollower {
           trace,
           via,
           expert,
+          lane,
         })
         .then(settle, refuse);
     } catch (thrown) {

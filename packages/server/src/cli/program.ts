@@ -114,6 +114,16 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--drain", "have the server that runs on the workspace hand over and end, and wait for it")
     .action(runs(async () => (await import("./commands/serve.ts")).serve));
 
+  command("worker", "run the calls of lanes that servers put into Redis, until Ctrl-C")
+    .option(
+      "--lane <name>",
+      "take calls of this lane; may be given several times; default: all lanes",
+      severalNames,
+    )
+    .option("--concurrency <n>", "how many calls it runs at once", placesNumber, 8)
+    .option("--no-watch", "do not load tool files anew when they change")
+    .action(runs(async () => (await import("./commands/worker.ts")).worker));
+
   command("mcp", "serve the tools to the MCP client that starts this, over standard input and output")
     .option("--expert <name>", "only what this expert has")
     .option("--no-watch", "do not load tool files anew when they change; implies --no-join")
@@ -471,6 +481,19 @@ function oneOrMore(text: string): number {
   const count = wholeNumber(text);
   if (count === 0) throw new InvalidArgumentError("It must be 1 or more.");
   return count;
+}
+
+/** Adds a name to those that the option was given before. */
+function severalNames(name: string, before: readonly string[] = []): readonly string[] {
+  if (!/^[A-Za-z0-9_-]{1,40}$/.test(name))
+    throw new InvalidArgumentError("The name of a lane has 1 to 40 letters, digits, _ or -.");
+  return [...before, name];
+}
+
+function placesNumber(text: string): number {
+  if (!/^[1-9]\d{0,3}$/.test(text))
+    throw new InvalidArgumentError("It must be a whole number from 1 to 9999.");
+  return Number(text);
 }
 
 function portNumber(text: string): number {

@@ -250,6 +250,29 @@ const keys = {
     drainTimeout: integer(0),
     drainDelay: integer(0),
   }),
+  /** Calls that other processes perform, where `REDIS_URL` is set. */
+  workers: group({
+    /** Begins the names of all keys in Redis. Default `toolrack`. */
+    prefix: text,
+    /** How long calls under way may go on after a worker was told to stop, in milliseconds. Default 30,000. */
+    drainTimeout: integer(0),
+    /** The lanes, by name. A tool can also name its lane itself, in `metadata.lane`. */
+    lanes: map(
+      group({
+        /** Tools that run in this lane, as patterns: `render_*`, `mcp:KEY`. */
+        tools: texts,
+        /** How many calls may wait before new ones are refused with `busy`. Default 1,000. */
+        maxWaiting: count,
+        /** By tool: how many of its calls all workers together run at once, and begin in some seconds. */
+        limits: map(
+          group({
+            concurrency: count,
+            rate: group({ calls: count, seconds: positive }, ["calls", "seconds"]),
+          }),
+        ),
+      }),
+    ),
+  }),
   approvals: group({
     /** How long a question waits for an answer before it counts as denied, in milliseconds. Default 5 minutes. */
     timeout: integer(1_000),

@@ -142,7 +142,7 @@ export class SingleFileTools {
       log: (line, context) => this.#log(name, line, context),
     });
     const run = version.watch((context: ToolContext<never>) => tool.run(context));
-    const info = adaptSingleFile(description, place, hosts, run);
+    const info = { ...adaptSingleFile(description, place, hosts, run), version: file.hash };
     const warnings = [
       ...description.warnings,
       ...hostWarnings(name, description.hosts, grant.hosts ?? []),

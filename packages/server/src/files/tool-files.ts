@@ -1,4 +1,5 @@
-import { realpath } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { readFile, realpath } from "node:fs/promises";
 import { basename, extname, relative, resolve, sep } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { DefinitionError, Logger, ToolInfo, ToolRegistry } from "@toolrack/core";
@@ -55,6 +56,8 @@ export interface ToolFilesOptions {
   readonly unguarded?: readonly string[];
   /** Called after each load with the prompts and resources of all files. */
   readonly onOffered?: (offered: Pick<Required<RecognisedFile>, "prompts" | "resources">) => void;
+  /** Whether tools get a version by the content of their files, which only workers need. */
+  readonly isVersioned?: boolean;
   readonly logger: Logger;
 }
 
@@ -338,7 +341,9 @@ export class ToolFiles {
       if (recognised === undefined) return;
       const { builtins = [], unguarded } = this.#options;
       const guarded = withConsent(recognised, builtins, toolMatcher(unguarded));
-      loaded.set(path, { version, module, destroy, recognised: guarded });
+      const code = this.#options.isVersioned ? await hashFiles(graph.attempted(path), workspace) : undefined;
+      const tools = guarded.tools.map((tool) => ({ ...tool, ...(code && { version: code }) }));
+      loaded.set(path, { version, module, destroy, recognised: { ...guarded, tools } });
     } catch (thrown) {
       const failure = await failureOf(path, thrown, workspace, modules.stacks);
       const attempted = [...graph.attempted(path)];
@@ -479,6 +484,16 @@ function changesBetween(
 ): Set<string> {
   const paths = new Set([...before.keys(), ...now.keys()]);
   return new Set([...paths].filter((path) => !sameContent(before.get(path), now.get(path))));
+}
+
+/** A hash of the files' contents and of their places in the workspace, the same on every machine. */
+async function hashFiles(paths: Iterable<string>, workspace: string): Promise<string> {
+  const hash = createHash("sha256");
+  for (const path of [...paths].sort()) {
+    const content = await readFile(path).catch(() => "");
+    hash.update(`${relative(workspace, path).split(sep).join("/")}\0${content.length}\0`).update(content);
+  }
+  return hash.digest("hex").slice(0, 16);
 }
 
 /** The named exports of a module. For CommonJS, `module.exports` itself is the default. */

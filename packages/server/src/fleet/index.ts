@@ -1,4 +1,7 @@
 export { type Channel, type Listener, NodeSilent } from "./channel.ts";
+export type { LaneWorker, LaneWorkerOptions } from "./lane-worker.ts";
+export type { LaneQueue, LanesConfig, WorkerView } from "./lane-workers.ts";
+export type { Lanes, LanesOptions } from "./lanes.ts";
 export { Nodes, type NodeView } from "./nodes.ts";
 
 import type { Store } from "../store/index.ts";
@@ -9,6 +12,16 @@ export async function openChannel({ instance }: Pick<Store, "instance">): Promis
   if (instance.connection === undefined) return silentChannel(instance.id);
   const { PostgresChannel } = await import("./postgres-channel.ts");
   return PostgresChannel.open(instance, instance.connection);
+}
+
+/** Loads what hands calls over to workers, and what performs them there. Most racks have no Redis and do not need it. */
+export async function loadLanes() {
+  const [{ LaneLink }, { LaneWorker }, { Lanes }] = await Promise.all([
+    import("./lane-link.ts"),
+    import("./lane-worker.ts"),
+    import("./lanes.ts"),
+  ]);
+  return { LaneLink, LaneWorker, Lanes };
 }
 
 function silentChannel(node: string): Channel {

@@ -249,6 +249,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     },
     onOffered: (offered) => fileOfferings.replace(offered),
     unguarded: config.approvals?.unguarded,
+    isVersioned: (process.env.REDIS_URL ?? "") !== "",
     registry,
     workspace: root,
     folders,

@@ -1,6 +1,7 @@
 export { type App, type OpenOptions, openWorkspace, type Recording } from "./app.ts";
 export { type OpenedChat, openChatService } from "./chat-service.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
+export type { Working, WorkOptions } from "./worker.ts";
 export { testRunnerOf } from "./workspace-parts.ts";
 
 // Most commands do not serve, so this code is loaded on first use.
@@ -8,8 +9,11 @@ import type { providersOf as ProvidersOf } from "./open-chat.ts";
 import type { addRunTool as AddRunTool } from "./open-code.ts";
 import type { ownEntries as OwnEntries, startMcpServers as StartMcpServers } from "./rack.ts";
 import type { serve as Serve, serveStdio as ServeStdio } from "./serve.ts";
+import type { work as Work } from "./worker.ts";
 
 export const serve: typeof Serve = async (...args) => (await import("./serve.ts")).serve(...args);
+
+export const work: typeof Work = async (...args) => (await import("./worker.ts")).work(...args);
 
 export const serveStdio: typeof ServeStdio = async (...args) =>
   (await import("./serve.ts")).serveStdio(...args);

@@ -44,6 +44,7 @@ import { DependencyStore } from "../sandbox/index.ts";
 import type { Expert } from "../skills/index.ts";
 import { openStore, type Store, type StoredMcpServer } from "../store/index.ts";
 import { type App, openWorkspace, type Recording } from "./app.ts";
+import { openLanes } from "./lanes.ts";
 import { isCodeOff, openCode } from "./open-code.ts";
 
 export interface OpenRackOptions {
@@ -51,6 +52,8 @@ export interface OpenRackOptions {
   /** Follows changes of `mcp.json`. */
   readonly watch: boolean;
   readonly recording?: Recording | undefined;
+  /** Performs calls of lanes and serves nobody. */
+  readonly isWorker?: boolean;
 }
 
 /** A workspace with its store, approvals, calls and MCP servers: the parts that all ways of serving share. */
@@ -110,7 +113,9 @@ export async function openRack(
     originOf: (callId) => rack?.app.book.firstCallerOf(callId),
     viaOf: (callId) => rack?.app.book.get(callId)?.via,
     formerNameOf: (toolName) => rack?.mcpServers?.formerNameOf(toolName),
-    resume: async (call) => rack?.calls && resumeCall(call, rack.calls.service, store),
+    // A worker only performs what a server has admitted.
+    resume: async (call) =>
+      options.isWorker === true ? undefined : rack?.calls && resumeCall(call, rack.calls.service, store),
     timeout: () => rack?.app.config.approvals?.timeout,
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
@@ -121,6 +126,8 @@ export async function openRack(
     store,
     approval: approvals.policy,
     ...defined({ recording: options.recording }),
+    // The server that admitted a call writes its line.
+    ...(options.isWorker && { log: false }),
   });
   opened.defer(() => Promise.race([app.close(), wait(CLEANUP_LIMIT, undefined, { ref: false })]));
   rack = { app };
@@ -146,16 +153,22 @@ export async function openRack(
   const { registry, config, skills, offerings } = app;
   const starting = untilListed(mcpServers, config.mcp?.listWait);
   const { maxCallsPerTool } = config.server ?? {};
+  const lanes = options.isWorker === true ? undefined : await openLanes({ app, store, values, logger });
+  opened.defer(async () => lanes?.close());
   const calls = openCalls({
     book: app.book,
     store,
     logger,
     channel,
     maxCallsPerTool,
+    busyFor: lanes && ((tool) => lanes.busyFor(tool)),
     learning: config.search?.learning,
   });
   rack.calls = calls;
-  const nodes = new Nodes(store, { role: "server", calls: () => registry.activeCalls().length });
+  const nodes = new Nodes(store, {
+    role: options.isWorker === true ? "worker" : "server",
+    calls: () => registry.activeCalls().length,
+  });
   opened.defer(() => nodes.close());
   const forwarder = channel.isShared
     ? await openForwarder(channel, nodes, await secrets.sharedKey())

@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import {
   type JsonSchemaObject,
   Tool,
@@ -5,7 +6,7 @@ import {
   type ToolMetadata,
   type ToolRegistry,
 } from "@toolrack/core";
-import { canonicalName, definitionOf } from "@toolrack/core/internal";
+import { canonicalName, definitionOf, hashValue } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { StoredSkillTool } from "../store/index.ts";
@@ -56,6 +57,8 @@ export function adaptSkillTool(
   return {
     ...info,
     origin: `skill ${logged}`,
+    // The name of the folder with the skill's code ends with the hash of its files.
+    version: hashValue([skill.code && basename(skill.code).slice(-16), tool.type, tool.command, tool.usage]),
     disabled: !skill.enabled || !tool.enabled,
   };
 }

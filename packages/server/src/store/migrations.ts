@@ -57,6 +57,8 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`alter table blob_parts alter column data set storage external`.execute(db);
     await announceChanges(db);
   },
+  // Adds the column `lane` to `calls`.
+  "0040_lanes": (db, engine) => addColumn(db, engine, "calls", "lane"),
 };
 
 /** Adds up the counts of each tool to those of all tools together. */
@@ -162,7 +164,7 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
 
 /** Brings the table `calls` of an older version to the columns of this one. */
 async function changeCalls(db: Kysely<unknown>, engine: Engine): Promise<void> {
-  for (const name of ["owner", "root_call_id"]) await addColumn(db, engine, "calls", name);
+  for (const name of ["owner", "root_call_id", "lane"]) await addColumn(db, engine, "calls", name);
   if (engine === "mysql")
     await sql`alter table calls drop index calls_by_parent`.execute(db).catch(forgetRepeated);
   else await sql`drop index if exists calls_by_parent`.execute(db);

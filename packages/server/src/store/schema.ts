@@ -33,6 +33,8 @@ export const tables = {
     "flags text?, parameters text, error text?, result_text text",
     // `more`: what a result has besides its text. `log`: the tool's log lines.
     "more text?, log text?",
+    // The lane whose workers run the call; until it ends, `more` has what the worker needs: see `lane-calls.ts`.
+    "lane key?",
   ],
   // How many calls ended, by the length of their time slice, its beginning, tool and duration: see `call-counts.ts`.
   call_counts: [

@@ -116,7 +116,7 @@ const LONG = 1024 * 1024;
 
 /** Does what `mask` and `bound` would do with long texts. `isParsed`: the structured value was read from the text. */
 function* longTextSteps(frame: CallFrame, isParsed: boolean): Generator<void, void> {
-  const { parent, host } = frame;
+  const { isNested, host } = frame;
   const secrets = host.settings.secrets();
   // A text that a tool wrote may have other escapes than the JSON of its value.
   const structuredText = isParsed ? (yield* safeJsonSteps(frame.draft?.structured)).text : undefined;
@@ -125,14 +125,14 @@ function* longTextSteps(frame: CallFrame, isParsed: boolean): Generator<void, vo
   const isBulky = given.structured !== undefined && json.length > host.settings.maxStructured;
   const known = yield* maskedTexts(secrets, given);
   const isClean = known.content === given.content && known.structuredText === given.structuredText;
-  if (isClean || parent === undefined) frame.cleanOf = secrets;
+  if (isClean || !isNested) frame.cleanOf = secrets;
   const draft = { ...given, ...known };
-  if (!isClean && parent === undefined && given.structured !== undefined) {
+  if (!isClean && !isNested && given.structured !== undefined) {
     // Where the text is hidden as a whole, the value that it was made of is too. A bulky one is not given out.
     const isHidden = isBulky || known.content === HIDDEN_JSON;
     draft.structured = isHidden ? REDACTED : secrets.apply(given.structured);
   }
-  if (parent === undefined) frame.draft = draft;
+  if (!isNested) frame.draft = draft;
   // Others than the caller can read what is kept, so the secrets of the arguments are masked in it.
   const kept = yield* maskedTexts(Mask.none.and(shownInput(frame).found), draft);
   frame.kept = { ...kept, isBulky, masked: secrets };
@@ -181,8 +181,8 @@ export function keptTexts({ error, kept, host }: CallFrame): CallFrame["kept"] {
  * may need them; in its records and events they are masked separately.
  */
 export function mask(frame: CallFrame): void {
-  const { draft, parent, host } = frame;
-  if (draft === undefined || parent !== undefined) return;
+  const { draft, isNested, host } = frame;
+  if (draft === undefined || isNested) return;
   const secrets = host.settings.secrets();
   if (!secrets.isEmpty)
     frame.draft = secrets.inResult(draft, frame.cleanOf && isCleanOf(frame, secrets) ? "all" : undefined);
@@ -209,12 +209,12 @@ function boundParts(frame: CallFrame, draft: RawResult): void {
   const { length: size } = draft.structuredText ?? draft.content;
   const isBulky = long?.isBulky ?? (draft.structured !== undefined && size > maxStructured);
   const fits = draft.content.length <= maxContent && !isBulky;
-  if (frame.parent === undefined) keepResultKeys(frame, draft, fits);
+  if (!frame.isNested) keepResultKeys(frame, draft, fits);
   if (fits) return;
   // Others than the caller can read the kept text, so secrets are masked in it. In the result of a call that
   // no tool made, the `mask` stage has already masked the known ones.
   const secrets = frame.host.settings.secrets();
-  const isMasked = frame.parent === undefined || isCleanOf(frame, secrets);
+  const isMasked = !frame.isNested || isCleanOf(frame, secrets);
   const mask = (isMasked ? Mask.none : secrets).and(shownInput(frame).found);
   const { content, structuredText = content } = long ?? atOnce(maskedTexts(mask, draft));
   const { structured, structuredText: _, ...rest } = draft;
@@ -222,7 +222,7 @@ function boundParts(frame: CallFrame, draft: RawResult): void {
   const isJson = !isBulky || content === structuredText;
   const whole = isJson ? content : content === "" ? structuredText : `${content}\n\n${structuredText}`;
   if (isBulky) frame.flag().truncated = true;
-  if (frame.parent !== undefined) {
+  if (frame.isNested) {
     frame.host.results.keep(frame.callId, whole, secrets);
     return;
   }

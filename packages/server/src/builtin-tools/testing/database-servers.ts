@@ -125,6 +125,23 @@ export async function startMariadb(program: string): Promise<TestDatabaseServer>
   return serverOf(url, await start(`--init-file=${first}`), () => start(), "SIGTERM", directory);
 }
 
+/** Redis's server, or undefined when it is not installed. */
+export function findRedis(): string | undefined {
+  return ["/usr/bin/redis-server", "/usr/local/bin/redis-server"].find((file) => existsSync(file));
+}
+
+/** Redis with its append-only file, so that it has its data again when it comes back. */
+export async function startRedis(program: string): Promise<TestDatabaseServer> {
+  const { directory, user, port } = await makePlace();
+  const options = ["--bind", "127.0.0.1", "--port", String(port), "--dir", directory, "--save", ""];
+  const start = async () => {
+    const server = spawn(program, [...options, "--appendonly", "yes"], { ...user, stdio: "ignore" });
+    await listens(server, port);
+    return server;
+  };
+  return serverOf(`redis://127.0.0.1:${port}`, await start(), start, "SIGTERM", directory);
+}
+
 /** Database servers refuse to run as root, so a test as root uses another user. */
 async function makePlace() {
   const directory = await mkdtemp(join(tmpdir(), "toolrack-database-"));

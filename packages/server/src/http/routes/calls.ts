@@ -130,6 +130,7 @@ export function callRoutes(services: HttpServices): Route[] {
         "arguments_redacted",
         "call_exists",
         "too_many_calls",
+        "busy",
         "stopping",
       ],
       async handle({ params: { callId }, body, grant, incoming, outgoing }) {

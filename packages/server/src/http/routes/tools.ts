@@ -191,7 +191,7 @@ export function toolRoutes(services: HttpServices, linters: Linters): Route[] {
         ...callOptions,
       }),
       ...callAnswer,
-      errors: [...refusals, "expert_not_found", "call_exists", "too_many_calls", "stopping"],
+      errors: [...refusals, "expert_not_found", "call_exists", "too_many_calls", "busy", "stopping"],
       handle({ params, query, body, grant, incoming, outgoing }) {
         const { arguments: input, ...options } = body;
         const reach: Reach =

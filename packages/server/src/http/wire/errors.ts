@@ -203,6 +203,10 @@ export const httpErrorCodes = {
   },
   rate_limited: { status: 429, when: "The token makes more requests than it may; see `Retry-After`." },
   too_many_calls: { status: 429, when: "The tool runs as often as it may at one time; see `Retry-After`." },
+  busy: {
+    status: 429,
+    when: "As many calls as may wait for a worker of the tool's lane; see `Retry-After`.",
+  },
   provider_busy: {
     status: 429,
     when: "The model provider takes no more requests for now; see `Retry-After`.",

@@ -26,6 +26,8 @@ export interface StoredCall extends Omit<ToolCallRecord, "status"> {
   readonly via?: string;
   /** The name of the expert as whom the caller made the call. */
   readonly expert?: string;
+  /** The lane whose worker runs or ran the call. */
+  readonly lane?: string;
   /** The lines that the tool logged while it ran; absent when there are none, and in lists. */
   readonly log?: readonly CallLine[];
   readonly trace?: CallTrace;
@@ -74,6 +76,8 @@ export interface EndingDetails {
   readonly owner?: string | undefined;
   /** The first call of the chain, for a call that another one made. */
   readonly rootCallId?: string | undefined;
+  /** The lane whose worker ran it. */
+  readonly lane?: string | undefined;
   readonly trace?: CallTrace | undefined;
   /** By what the caller made the call. */
   readonly via?: string | undefined;
@@ -230,6 +234,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     more,
     log,
     after_duration: record.afterDuration ?? null,
+    lane: details.lane ?? null,
   };
 }
 
@@ -359,7 +364,8 @@ export function toStoredCall(row: ListedRow, more?: string | null, logged?: stri
     status: row.state === "interrupted" ? "error" : row.state,
     ...(error && { error }),
     ...(trace && { trace }),
-    result: resultOf(row, error, more ?? null),
+    // Until a call of a lane ends, `more` is for its worker.
+    result: resultOf(row, error, row.state === "running" ? null : (more ?? null)),
     ...(log && { log }),
   };
 }

@@ -55,7 +55,8 @@ export class CallTable {
       await this.write([row], isReplacing ? [row.call_id] : []);
     } catch (error) {
       if (!isDuplicateKey(error)) throw error;
-      if (row.state === "running" || (await this.#isWritten(row))) return;
+      // Of two processes that had a call of a lane one after the other, the first to end it is right.
+      if (row.state === "running" || row.lane !== null || (await this.#isWritten(row))) return;
       await this.#writeUnderNewId({ ...row, call_id: deriveId(row) });
     }
   }

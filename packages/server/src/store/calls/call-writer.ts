@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { PassingMap } from "../../helpers/index.ts";
-import { isTransientError, StoreUnavailable } from "../database-errors.ts";
+import { isDuplicateKey, isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
 import type { CallTable } from "./call-table.ts";
@@ -155,6 +155,22 @@ export class CallWriter {
     if (this.#adopted.delete(callId)) return;
     this.#starts.set(callId, { due: performance.now() + this.#delay, makeRow });
     this.#arm();
+  }
+
+  /** Resolves when the database has the row of a call that another process may take from now on. */
+  async hand(row: CallRow): Promise<void> {
+    const { call_id } = row;
+    await untilWritten(async () => {
+      this.#starts.entries.delete(call_id);
+      await this.#table.write([row], this.#running.has(call_id) ? [call_id] : []);
+    });
+    this.#running.add(call_id);
+  }
+
+  /** Another process has recorded the call. */
+  release(callId: string): void {
+    this.#starts.entries.delete(callId);
+    this.#running.delete(callId);
   }
 
   /** Resolves when the row is safe. */
@@ -331,5 +347,16 @@ export class CallWriter {
     this.#retryTimer = undefined;
     this.#finishes.unshift(...this.#refused);
     this.#refused = [];
+  }
+}
+
+/** Repeats a write that met a row of the same call, which another write was just replacing. */
+async function untilWritten(write: () => Promise<void>): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isDuplicateKey(error) || attempt === 3) throw error;
+    }
   }
 }

@@ -34,6 +34,7 @@ import {
 import { type CallStatistics, readStatistics, type StatisticsQuery } from "./call-statistics.ts";
 import { CallTable } from "./call-table.ts";
 import { CallWriter } from "./call-writer.ts";
+import { LaneCalls } from "./lane-calls.ts";
 import { WaitingRecords } from "./waiting-records.ts";
 
 /** How many calls a search looks at in one go: few at first, because most searches find enough among the newest. */
@@ -64,6 +65,8 @@ export class CallRepository {
    * so that it also works on an object that inherits from this one and has no private members.
    */
   readonly held: WaitingRecords;
+  /** The calls that one process admits and another performs. */
+  readonly lanes: LaneCalls;
   #onRefused: RefusalListener = () => {};
   readonly #writer: CallWriter;
   /** One promise for each call whose blobs are being written, before its row is. */
@@ -81,6 +84,7 @@ export class CallRepository {
       onRefused: ({ call_id }, error) => this.#onRefused(call_id, error),
     });
     this.held = new WaitingRecords(journals.openSpare(mostHeld.bytes), this.#writer, logger);
+    this.lanes = new LaneCalls(database, { blobs, instance, writer: this.#writer });
     database.pending.add(this.#writer);
   }
 
@@ -324,6 +328,8 @@ export class CallRepository {
       .distinct()
       .where("state", "=", "running")
       .where(isNotCompleted)
+      // Calls of lanes have processes that come and go: see the sweep of lanes.
+      .where("lane", "is", null)
       .execute();
     const dead = await this.#instance.findDead(running.map(({ instance }) => instance));
     if (dead.length === 0) {
@@ -402,6 +408,7 @@ export class CallRepository {
       const left = choose(transaction.selectFrom("calls"))
         .where("state", "=", "running")
         .where(isNotCompleted)
+        .where("lane", "is", null)
         .where("instance", "in", dead);
       const rows = await left.select(["call_id", ...countedColumns]).execute();
       if (rows.length === 0) return 0;

@@ -43,6 +43,8 @@ interface AskOptions {
 
 export interface StartOptions {
   readonly env?: Record<string, string>;
+  /** `worker`: performs calls of lanes, and has no address. Default `serve`. */
+  readonly command?: "serve" | "worker";
   /** Further arguments of the command line. */
   readonly args?: readonly string[];
   /** The folder that `notingTools` write to. Default: the workspace. */
@@ -79,7 +81,8 @@ export class ServerProcess {
   /** Starts the program. Rejects with its output when it ends before it is ready. */
   static async start(directory: string, options: StartOptions = {}): Promise<ServerProcess> {
     const [file, ...words] = program;
-    const args = [...words, "serve", "--port", "0", "--json", "--no-watch", ...(options.args ?? [])];
+    const command = options.command === "worker" ? ["worker"] : ["serve", "--port", "0"];
+    const args = [...words, ...command, "--json", "--no-watch", ...(options.args ?? [])];
     const child = spawn(file!, args, {
       cwd: directory,
       env: cleanEnvironment({ NOTES: options.notes ?? directory, ...options.env }),

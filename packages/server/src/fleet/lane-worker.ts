@@ -1,0 +1,363 @@
+import { hostname } from "node:os";
+import type { CallLink, Logger, RackEvent, ToolErrorResponse, ToolInfo, ToolRegistry } from "@toolrack/core";
+import { revivedError } from "@toolrack/core/internal";
+import type { Worker } from "bullmq";
+import { productVersion, reasonOf } from "../helpers/index.ts";
+import type { CallStore } from "../store/index.ts";
+import type { LaneLink, LaneMessage } from "./lane-link.ts";
+import {
+  ANNOUNCE_EVERY,
+  FORGET_AFTER,
+  type LaneQueue,
+  type LanesConfig,
+  laneFinder,
+  queuesFor,
+  versionOf,
+  type WorkerView,
+} from "./lane-workers.ts";
+import type { Handover, LaneEvent, LaneJob } from "./lanes.ts";
+
+export interface LaneWorkerOptions {
+  readonly link: LaneLink;
+  readonly config: LanesConfig;
+  readonly registry: ToolRegistry;
+  readonly calls: Pick<CallStore, "lanes">;
+  readonly unseal: (text: string) => string;
+  /** Enters the call into the book of live calls. Resolves when its record is stored or refused. */
+  readonly enter: (handover: Handover) => Promise<{ readonly recorded: boolean }>;
+  /** The lanes that it serves. Undefined: all. */
+  readonly lanes: readonly string[] | undefined;
+  /** How many calls it performs at once. */
+  readonly concurrency: number;
+  readonly logger: Logger;
+}
+
+/** Milliseconds. A worker that is silent for so long is taken for dead, if the store says so too. */
+const LOCK = 6_000;
+const STALLED_EVERY = 2_000;
+/** How often a call of an idempotent tool may lose its worker. */
+const MOST_DEATHS = 5;
+/** Milliseconds between two messages with what a tool says while it runs, and until the first that it runs. */
+const TELL_EVERY = 40;
+/** Milliseconds between two looks for a row that is being written, and for how long it is waited for. */
+const ROW_EVERY = 20;
+const ROW_LIMIT = 5_000;
+/** Milliseconds between two looks whether the calls under way have ended. */
+const LOOK_EVERY = 100;
+/** Milliseconds after a change of the tools until the queues are chosen anew. */
+const SETTLE_AFTER = 150;
+
+interface Listening {
+  readonly queue: LaneQueue;
+  readonly worker: Worker;
+  running: number;
+}
+
+interface Performed {
+  readonly node: string;
+  events: LaneEvent[];
+  timer: NodeJS.Timeout | undefined;
+  pause: Disposable | undefined;
+}
+
+/** Takes calls from the queues of its lanes, and performs them. */
+export class LaneWorker {
+  readonly #options: LaneWorkerOptions;
+  readonly #laneOf: (tool: ToolInfo) => string | undefined;
+  readonly #listening = new Map<string, Listening>();
+  readonly #performed = new Map<string, Performed>();
+  readonly #leaving = new Set<Promise<void>>();
+  readonly #unsubscribe: () => void;
+  readonly #announcing: NodeJS.Timeout;
+  readonly #startedAt = Date.now();
+  #choosing: NodeJS.Timeout | undefined;
+  /** Calls that wait for a person or a call that they made: others may be performed meanwhile. */
+  #waiting = 0;
+  #isClosing = false;
+  /** Called when the queues were chosen. */
+  onQueues: (queues: readonly LaneQueue[]) => void = () => {};
+
+  constructor(options: LaneWorkerOptions) {
+    this.#options = options;
+    const { link, registry, config } = options;
+    this.#laneOf = laneFinder(config);
+    link.listen((message) => this.#hear(message));
+    this.#unsubscribe = registry.subscribe(
+      (event) => this.#note(event),
+      ["tools", "progress", "log", "state"],
+    );
+    this.#announcing = setInterval(() => this.#announce("here"), ANNOUNCE_EVERY).unref();
+    this.#choose();
+  }
+
+  get running(): number {
+    return this.#performed.size;
+  }
+
+  get queues(): readonly LaneQueue[] {
+    return Array.from(this.#listening.values(), ({ queue }) => queue);
+  }
+
+  /** Takes no more calls, waits up to `limit` milliseconds for those under way, and cancels the rest. */
+  async close(limit: number): Promise<void> {
+    this.#isClosing = true;
+    clearInterval(this.#announcing);
+    clearTimeout(this.#choosing);
+    this.#unsubscribe();
+    const { link, registry } = this.#options;
+    this.#announce("gone");
+    for (const { worker } of this.#listening.values()) this.#retire(worker);
+    const timer = setTimeout(() => {
+      for (const callId of this.#performed.keys()) registry.cancel(callId, "the worker is stopping");
+    }, limit);
+    const left = Promise.all(this.#leaving);
+    // Without Redis, the queues cannot be left; a call under way ends all the same.
+    let isLeft = false;
+    void left.then(() => {
+      isLeft = true;
+    });
+    while (!isLeft && (link.isUp || this.#performed.size > 0)) await Promise.race([left, pause(LOOK_EVERY)]);
+    clearTimeout(timer);
+    await link.close();
+  }
+
+  /** Chooses the queues by the tools that are there now. Calls under way go on. */
+  #choose(): void {
+    const { registry, lanes, config } = this.#options;
+    const chosen = queuesFor(registry.getAll(), this.#laneOf, lanes, config);
+    const names = new Set(chosen.map(({ name }) => name));
+    for (const [name, { worker }] of this.#listening) {
+      if (names.has(name)) continue;
+      this.#listening.delete(name);
+      this.#retire(worker);
+    }
+    for (const queue of chosen) if (!this.#listening.has(queue.name)) this.#listen(queue);
+    this.#balance();
+    this.#announce("here");
+    this.onQueues(chosen);
+  }
+
+  #listen(queue: LaneQueue): void {
+    const { link, concurrency } = this.#options;
+    const { name, limit, isIdempotent } = queue;
+    if (limit !== undefined) void this.#limit(queue).catch(() => {});
+    const worker = link.worker(
+      name,
+      async (data, { age }) => {
+        listening.running++;
+        this.#balance();
+        try {
+          // Only servers of this rack put something into its queues.
+          await this.#run(data as LaneJob, age);
+        } finally {
+          listening.running--;
+          this.#balance();
+        }
+      },
+      {
+        concurrency,
+        lockDuration: LOCK,
+        stalledInterval: STALLED_EVERY,
+        maxStalledCount: isIdempotent ? MOST_DEATHS : 0,
+        drainDelay: 5,
+        removeOnComplete: { count: 0 },
+        removeOnFail: { count: 0 },
+      },
+    );
+    const listening: Listening = { queue, worker, running: 0 };
+    this.#listening.set(name, listening);
+  }
+
+  async #limit({ name, limit }: LaneQueue): Promise<void> {
+    const queue = this.#options.link.queue(name);
+    if (limit?.concurrency !== undefined) await queue.setGlobalConcurrency(limit.concurrency);
+    if (limit?.rate !== undefined)
+      await queue.setGlobalRateLimit(limit.rate.calls, limit.rate.seconds * 1_000);
+  }
+
+  #retire(worker: Worker): void {
+    const left = worker.close().catch((error) => this.#options.logger.debug(`[lanes] ${reasonOf(error)}`));
+    this.#leaving.add(left);
+    void left.finally(() => this.#leaving.delete(left));
+  }
+
+  /** Shares the worker's places among its queues: each may use all that the others leave, and one at least. */
+  #balance(): void {
+    const most = this.#options.concurrency + this.#waiting;
+    let running = 0;
+    for (const listening of this.#listening.values()) running += listening.running;
+    for (const { worker, running: own } of this.#listening.values()) {
+      const places = Math.max(1, most - (running - own));
+      if (worker.concurrency !== places) worker.concurrency = places;
+    }
+  }
+
+  /** Performs a call, if this process gets it. What cannot be performed here stays as its row says. */
+  async #run({ callId, handover: text }: LaneJob, age: number): Promise<void> {
+    const { link, registry, unseal, enter } = this.#options;
+    const written = text ?? (await this.#read(callId, age));
+    if (written === undefined) return;
+    const handover: Handover = JSON.parse(unseal(written));
+    const { call, node } = handover;
+    const tool = registry.get(call.toolName);
+    if (tool === undefined || versionOf(tool) !== handover.version) {
+      await link.send(node, { kind: "declined", callId });
+      return;
+    }
+    if (!(await this.#take(handover, age))) return;
+    const performed: Performed = { node, events: [], timer: undefined, pause: undefined };
+    this.#performed.set(callId, performed);
+    // Most calls have ended before it would be told that they began.
+    const telling = setTimeout(
+      () => void link.send(node, { kind: "began", callId }).catch(() => {}),
+      TELL_EVERY,
+    );
+    try {
+      const recording = enter(handover);
+      const outcome = await registry.perform(call, this.#linkOf(handover));
+      const { recorded } = await recording;
+      clearTimeout(telling);
+      this.#flush(callId, performed);
+      const told = link.send(node, { kind: "ended", callId, performed: outcome, isRecorded: recorded });
+      // While Redis is away, the server finds the end in the row.
+      await untilToldOrDown(told, link);
+    } finally {
+      clearTimeout(telling);
+      clearTimeout(performed.timer);
+      this.#performed.delete(callId);
+    }
+  }
+
+  /** Reads the handover from the row, which may just be being written. Undefined when the call has ended. */
+  async #read(callId: string, age: number): Promise<string | undefined> {
+    const { lanes } = this.#options.calls;
+    for (let waited = age; ; waited += ROW_EVERY) {
+      const row = await lanes.read(callId);
+      if (row !== undefined || waited > ROW_LIMIT) return row?.handover;
+      await pause(ROW_EVERY);
+    }
+  }
+
+  /** Makes the call one of this process, unless another has it or had it and may not be followed. */
+  async #take({ call: { callId }, instance, isIdempotent }: Handover, age: number): Promise<boolean> {
+    const { lanes } = this.#options.calls;
+    for (let waited = age; ; waited += ROW_EVERY) {
+      if (await lanes.take(callId, instance)) return true;
+      const row = await lanes.read(callId);
+      if (row !== undefined && row.instance !== instance) {
+        // It began elsewhere. A tool that may not run twice is left to the sweep, which says that its outcome is unknown.
+        if (row.instance === lanes.instance || !isIdempotent || (await lanes.isAlive(row.instance)))
+          return false;
+        return lanes.take(callId, row.instance);
+      }
+      if (row === undefined && waited > ROW_LIMIT) return false;
+      if (row === undefined && (await lanes.ended([callId])).length > 0) return false;
+      await pause(ROW_EVERY);
+    }
+  }
+
+  #linkOf({ node, call: { callId } }: Handover): CallLink {
+    const { link } = this.#options;
+    const request = async (message: LaneMessage, signal?: AbortSignal): Promise<unknown> => {
+      this.#waiting++;
+      this.#balance();
+      try {
+        return await link.request(node, { ...message, callId }, signal);
+      } catch (thrown) {
+        const response = thrown instanceof Error && "response" in thrown ? thrown.response : undefined;
+        // The server gives the plain form of its errors.
+        throw response === undefined ? thrown : revivedError(response as ToolErrorResponse);
+      } finally {
+        this.#waiting--;
+        this.#balance();
+      }
+    };
+    return {
+      call: (name, input, options) =>
+        // The server answers with the result.
+        request({ kind: "call", name, input, options }) as ReturnType<CallLink["call"]>,
+      ask: (text, details) => request({ kind: "ask", text, details }) as Promise<void>, // It answers nothing.
+      request: (method, params, signal) => request({ kind: "client", method, params }, signal),
+      notify: (method, params) =>
+        void link.send(node, { kind: "notify", callId, method, params }).catch(() => {}),
+    };
+  }
+
+  /** Hears what servers say of calls that are performed here. */
+  #hear({ kind, callId, error, isWaiting }: LaneMessage): void {
+    const id = String(callId);
+    const performed = this.#performed.get(id);
+    if (performed === undefined) return;
+    const { registry } = this.#options;
+    if (kind === "abort") registry.abort(id, error as ToolErrorResponse); // As servers send it.
+    if (kind !== "waiting") return;
+    performed.pause?.[Symbol.dispose]();
+    performed.pause = isWaiting === true ? registry.pause(id) : undefined;
+  }
+
+  #note(event: RackEvent): void {
+    if (event.type === "tools") {
+      clearTimeout(this.#choosing);
+      if (!this.#isClosing) this.#choosing = setTimeout(() => this.#choose(), SETTLE_AFTER);
+      return;
+    }
+    if (!("callId" in event)) return;
+    const performed = this.#performed.get(event.callId);
+    if (performed === undefined) return;
+    if (event.type === "progress") performed.events.push({ type: "progress", update: event.update });
+    else if (event.type === "log")
+      performed.events.push({ type: "log", level: event.level, text: event.text, at: event.at });
+    else if (event.type === "state" && event.status === "running" && event.state.metadata !== undefined) {
+      const { title, metadata } = event.state;
+      performed.events.push({ type: "state", update: { ...(title && { title }), metadata } });
+    } else return;
+    performed.timer ??= setTimeout(() => this.#flush(event.callId, performed), TELL_EVERY);
+  }
+
+  #flush(callId: string, performed: Performed): void {
+    clearTimeout(performed.timer);
+    performed.timer = undefined;
+    if (performed.events.length === 0) return;
+    const { events, node } = performed;
+    performed.events = [];
+    void this.#options.link.send(node, { kind: "events", callId, events }).catch(() => {});
+  }
+
+  #announce(kind: "here" | "gone"): void {
+    const { link, concurrency, calls } = this.#options;
+    if (!link.isUp) return;
+    const lanes = this.#options.lanes ?? [...new Set(this.queues.map(({ lane }) => lane))];
+    const worker: WorkerView = {
+      ...{ id: link.id, instance: calls.lanes.instance, host: hostname(), pid: process.pid },
+      ...{ version: productVersion(), lanes, concurrency, running: this.running },
+      ...{ startedAt: this.#startedAt, queues: this.queues },
+    };
+    const keptFor = kind === "here" ? FORGET_AFTER : 1;
+    void link.tell(`workers.${link.id}`, { kind, worker }, keptFor).catch(() => {});
+  }
+
+  /** Announces the worker at once, because Redis is back. */
+  announceNow(): void {
+    this.#announce("here");
+  }
+}
+
+function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds);
+  });
+}
+
+/** Waits until a message is sent, but not while Redis is away: that would hold up the place of a call. */
+function untilToldOrDown(told: Promise<unknown>, link: LaneLink): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearInterval(timer);
+      resolve();
+    };
+    const timer = setInterval(() => {
+      if (!link.isUp) end();
+    }, 250);
+    told.then(end, end);
+  });
+}

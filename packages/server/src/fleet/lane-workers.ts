@@ -1,0 +1,166 @@
+import { createHash } from "node:crypto";
+import { type ToolInfo, toDefinition } from "@toolrack/core";
+import { hashValue } from "@toolrack/core/internal";
+import { matchesPattern } from "../config/index.ts";
+import type { LaneMessage } from "./lane-link.ts";
+
+/** What the config says of a lane. */
+export interface LaneConfig {
+  /** Patterns of the names of tools that run in this lane, beside those that name it in their metadata. */
+  readonly tools?: readonly string[];
+  /** How many calls may wait in the lane before new ones are answered with `busy`. Default 1,000. */
+  readonly maxWaiting?: number;
+  /** By tool: how many of its calls may run at once in all workers together, and how many may begin in some seconds. */
+  readonly limits?: Readonly<Record<string, LaneLimit>>;
+}
+
+export interface LaneLimit {
+  readonly concurrency?: number;
+  readonly rate?: { readonly calls: number; readonly seconds: number };
+}
+
+export type LanesConfig = Readonly<Record<string, LaneConfig>>;
+
+/** A queue of a lane, as a worker announces it. */
+export interface LaneQueue {
+  readonly name: string;
+  readonly lane: string;
+  /** Calls of these tools are run again when their worker died. */
+  readonly isIdempotent: boolean;
+  /** The version of each tool whose calls the worker takes from this queue. */
+  readonly tools: Readonly<Record<string, string>>;
+  readonly limit?: LaneLimit | undefined;
+}
+
+/** What a worker tells of itself. */
+export interface WorkerView {
+  readonly id: string;
+  readonly instance: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly lanes: readonly string[];
+  readonly concurrency: number;
+  readonly running: number;
+  readonly startedAt: number;
+  readonly queues: readonly LaneQueue[];
+}
+
+/** Milliseconds between two announcements of a worker, and after which one that is silent is forgotten. */
+export const ANNOUNCE_EVERY = 3_000;
+export const FORGET_AFTER = 10_000;
+
+/** Returns a function that tells the lane of a tool: as its metadata says, or else a pattern of the config. */
+export function laneFinder(config: LanesConfig): (tool: ToolInfo) => string | undefined {
+  const patterns = Object.entries(config).flatMap(([lane, { tools = [] }]) =>
+    tools.map((pattern) => ({ lane, pattern })),
+  );
+  const known = new WeakMap<ToolInfo, { readonly lane: string | undefined }>();
+  return (tool) => {
+    let found = known.get(tool);
+    if (found === undefined) {
+      const { lane = patterns.find(({ pattern }) => matchesPattern(pattern, tool.name))?.lane } =
+        tool.metadata;
+      found = { lane };
+      known.set(tool, found);
+    }
+    return found.lane;
+  };
+}
+
+/** The version of a tool: what its source says, and otherwise its definition. */
+export function versionOf(tool: ToolInfo): string {
+  return tool.version ?? hashValue(toDefinition(tool)).slice(0, 16);
+}
+
+/**
+ * The queues from which a worker with these tools takes calls. Workers with the same tools share their queues, so that a
+ * call never comes to a worker that has another version of its tool. A tool with limits of its own has a queue of its own,
+ * because the limits of a queue hold over all workers.
+ */
+export function queuesFor(
+  tools: readonly ToolInfo[],
+  laneOf: (tool: ToolInfo) => string | undefined,
+  lanes: readonly string[] | undefined,
+  config: LanesConfig,
+): LaneQueue[] {
+  const queues = new Map<string, { queue: LaneQueue; tools: Record<string, string> }>();
+  for (const tool of tools) {
+    const lane = laneOf(tool);
+    if (lane === undefined || lanes?.includes(lane) === false) continue;
+    const isIdempotent = isRepeatable(tool);
+    const limit = config[lane]?.limits?.[tool.name];
+    const key = `${lane}.${isIdempotent ? "again" : "once"}${limit === undefined ? "" : `.${tool.name}`}`;
+    const found = queues.get(key) ?? {
+      queue: { name: key, lane, isIdempotent, limit, tools: {} },
+      tools: {},
+    };
+    found.tools[tool.name] = versionOf(tool);
+    queues.set(key, found);
+  }
+  return [...queues.values()].map(({ queue, tools: versions }) => {
+    const listed = Object.entries(versions).sort(([one], [other]) => (one < other ? -1 : 1));
+    const hash = createHash("sha256").update(JSON.stringify(listed)).digest("hex").slice(0, 16);
+    return { ...queue, name: `${queue.name}.${hash}`, tools: versions };
+  });
+}
+
+/** Whether a call of the tool may be run again. Reading changes nothing, so it may. */
+export function isRepeatable({ metadata }: ToolInfo): boolean {
+  return metadata.idempotent === true || metadata.readOnly === true;
+}
+
+/** The workers that are there, by what they announce. */
+export class WorkerDirectory {
+  readonly #workers = new Map<string, { readonly view: WorkerView; readonly until: number }>();
+  /** Called when a worker came, changed or left. */
+  onChange: () => void = () => {};
+
+  note(message: LaneMessage): void {
+    const view = message.worker as WorkerView; // Only workers of this rack can seal a message.
+    const before = this.#workers.get(view.id)?.view;
+    if (message.kind === "gone") this.#workers.delete(view.id);
+    else this.#workers.set(view.id, { view, until: Date.now() + FORGET_AFTER });
+    const isSame = before !== undefined && namesOf(before) === namesOf(view);
+    if (message.kind === "gone" || !isSame) this.onChange();
+  }
+
+  list(): WorkerView[] {
+    const now = Date.now();
+    for (const [id, { until }] of this.#workers) if (until < now) this.#workers.delete(id);
+    return Array.from(this.#workers.values(), ({ view }) => view);
+  }
+
+  /** The node of the process with this id in the store. */
+  nodeOf(instance: string): string | undefined {
+    return this.list().find((view) => view.instance === instance)?.id;
+  }
+
+  /** The queue to which most workers listen that have this version of the tool. */
+  queueFor(lane: string, tool: string, version: string): LaneQueue | undefined {
+    const found = new Map<string, { readonly queue: LaneQueue; workers: number }>();
+    for (const { queues } of this.list())
+      for (const queue of queues) {
+        if (queue.lane !== lane || queue.tools[tool] !== version) continue;
+        const known = found.get(queue.name) ?? { queue, workers: 0 };
+        known.workers++;
+        found.set(queue.name, known);
+      }
+    let best: { readonly queue: LaneQueue; readonly workers: number } | undefined;
+    for (const one of found.values()) if (best === undefined || one.workers > best.workers) best = one;
+    return best?.queue;
+  }
+
+  /** Why there is no queue for the tool, for people. */
+  missing(lane: string, tool: string): string {
+    const others = this.list().filter(({ lanes }) => lanes.includes(lane));
+    if (others.length === 0) return `Waiting for a worker of lane "${lane}": none is there.`;
+    const hasTool = others.some(({ queues }) => queues.some(({ tools }) => tools[tool] !== undefined));
+    const what = hasTool ? "has another version of it" : "does not have it";
+    return `Waiting for a worker of lane "${lane}" with this version of ${tool}: every one that is there ${what}.`;
+  }
+}
+
+function namesOf({ queues }: WorkerView): string {
+  return queues.map(({ name }) => name).join();
+}

@@ -1,0 +1,508 @@
+import type {
+  AdmittedCall,
+  CallDispatcher,
+  HandedCall,
+  Logger,
+  PerformedCall,
+  ToolError,
+  ToolErrorResponse,
+  ToolInfo,
+  ToolRegistry,
+} from "@toolrack/core";
+import { reasonOf } from "../helpers/index.ts";
+import type { CallStore, LaneCall, StartedCall } from "../store/index.ts";
+import type { LaneLink, LaneMessage } from "./lane-link.ts";
+import { isRepeatable, type LanesConfig, laneFinder, versionOf, WorkerDirectory } from "./lane-workers.ts";
+
+/** All that a worker needs to perform a call, as it stands encrypted in the call's row. */
+export interface Handover {
+  readonly call: AdmittedCall;
+  readonly lane: string;
+  readonly version: string;
+  readonly isIdempotent: boolean;
+  /** The node and the process that admitted the call. */
+  readonly node: string;
+  readonly instance: string;
+  /** What the room of calls has to say of the call, for its record. */
+  readonly about: unknown;
+}
+
+/** What stands in a queue: which call it is and, unless that is long, the handover. */
+export interface LaneJob {
+  readonly callId: string;
+  readonly handover?: string;
+}
+
+export interface LanesOptions {
+  readonly link: LaneLink;
+  readonly config: LanesConfig;
+  readonly registry: ToolRegistry;
+  readonly calls: Pick<CallStore, "lanes" | "get">;
+  readonly seal: (text: string) => string;
+  readonly unseal: (text: string) => string;
+  /** The call's entry in the book of live calls, and what its performer must know of it. */
+  readonly describe: (callId: string) => { readonly live: StartedCall; readonly about: unknown } | undefined;
+  /** Notes that a worker performs the call, and that it has ended and is on record or not. */
+  readonly handed: (callId: string, lane: string) => void;
+  readonly ended: (callId: string, isRecorded: boolean) => void;
+  /** Lanes that this process serves itself: their tools run here. */
+  readonly own?: readonly string[];
+  readonly logger: Logger;
+}
+
+/** A call that this process admitted and that has not ended. */
+interface OpenCall {
+  readonly handed: HandedCall;
+  readonly lane: string;
+  readonly version: string;
+  readonly end: PromiseWithResolvers<PerformedCall>;
+  handover: string;
+  /** Whether its row is written, so that a worker may take it. */
+  isHanded: boolean;
+  /** The queue it stands in. */
+  queue: string | undefined;
+  /** The node that performs it. */
+  worker: string | undefined;
+  abort: ToolError | undefined;
+  /** When its place in the queue was last looked at. */
+  lookedAt: number;
+}
+
+/** Milliseconds between two looks at the rows of open calls, behind the messages of workers. */
+const POLL_EVERY = 1_000;
+/** Milliseconds between two searches for calls that dead processes left. */
+const SWEEP_EVERY = 3_000;
+/** Milliseconds after which a call that still waits is looked for in its queue: Redis may have lost it. */
+const LOOK_AGAIN_AFTER = 5_000;
+/** Milliseconds that a worker has to end a call that was cancelled or whose time is over. */
+const ABORT_LIMIT = 2_500;
+/** Milliseconds that a worker has more than the caller, so that it is the one who says that the time is over. */
+const GRACE = 1_000;
+const USUAL_MOST_WAITING = 1_000;
+const COUNT_EVERY = 500;
+
+/**
+ * The lanes as a server sees them: it hands calls over to workers and waits for their end. The row of a call is the truth;
+ * messages of workers only make it quick.
+ */
+export class Lanes implements CallDispatcher {
+  readonly directory = new WorkerDirectory();
+  readonly #options: LanesOptions;
+  readonly #laneOf: (tool: ToolInfo) => string | undefined;
+  readonly #open = new Map<string, OpenCall>();
+  readonly #timer: NodeJS.Timeout;
+  readonly #unsubscribe: () => void;
+  readonly #counts = new Map<string, LaneCount>();
+  #polling = false;
+  #sweptAt = 0;
+
+  constructor(options: LanesOptions) {
+    this.#options = options;
+    this.#laneOf = laneFinder(options.config);
+    const { link, registry } = options;
+    link.listen((message, from) => this.#hear(message, from));
+    link.onUp = () => this.#enqueueAll();
+    this.directory.onChange = () => this.#enqueueAll();
+    void link.follow("workers", (message) => this.directory.note(message)).catch(() => {});
+    this.#timer = setInterval(() => void this.#poll(), POLL_EVERY).unref();
+    // A call that waits for a person, itself or in a child, must not run out of time at its worker.
+    this.#unsubscribe = registry.subscribe(
+      (event) => {
+        if (event.type !== "waiting") return;
+        const { callId, isWaiting } = event;
+        const worker = this.#open.get(callId)?.worker;
+        if (worker !== undefined)
+          void link.send(worker, { kind: "waiting", callId, isWaiting }).catch(() => {});
+      },
+      ["waiting"],
+    );
+  }
+
+  laneOf(tool: ToolInfo): string | undefined {
+    const lane = this.#laneOf(tool);
+    return lane === undefined || this.#options.own?.includes(lane) ? undefined : lane;
+  }
+
+  /** How long a caller should wait, in seconds, when the lane of the tool has a full queue. */
+  busyFor(
+    tool: ToolInfo,
+  ): { readonly lane: string; readonly waiting: number; readonly seconds: number } | undefined {
+    const lane = this.laneOf(tool);
+    if (lane === undefined) return undefined;
+    const count = this.#count(lane);
+    const most = this.#options.config[lane]?.maxWaiting ?? USUAL_MOST_WAITING;
+    if (count.waiting < most) return undefined;
+    // As long as a tenth of the queue takes at the speed of the last seconds.
+    const seconds = Math.ceil(Math.min(60, Math.max(1, most / 10 / Math.max(1, count.perSecond))));
+    return { lane, waiting: count.waiting, seconds };
+  }
+
+  submit(lane: string, handed: HandedCall): Promise<PerformedCall> {
+    const open: OpenCall = {
+      ...{ handed, lane, version: versionOf(handed.tool), end: Promise.withResolvers() },
+      ...{ handover: "", isHanded: false, queue: undefined, worker: undefined, abort: undefined },
+      lookedAt: Date.now(),
+    };
+    const { callId } = handed;
+    this.#open.set(callId, open);
+    const count = this.#count(lane);
+    count.waiting++;
+    handed.onAbort = (reason) => {
+      open.abort = reason;
+      if (open.isHanded) void this.#abort(open);
+    };
+    void this.#hand(open).catch((error) => open.end.reject(error));
+    return open.end.promise.finally(() => {
+      this.#open.delete(callId);
+      count.ended++;
+      handed.onAbort = undefined;
+    });
+  }
+
+  /** How many calls this process has handed over and waits for. */
+  get waiting(): number {
+    return this.#open.size;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#unsubscribe();
+    await this.#options.link.close();
+  }
+
+  async #hand(open: OpenCall): Promise<void> {
+    const { calls, link, seal, describe, handed: note } = this.#options;
+    const { handed, lane, version } = open;
+    const { callId, tool } = handed;
+    const known = describe(callId);
+    if (known === undefined) throw new Error(`The call ${callId} is not in the book of live calls.`);
+    const handover: Handover = {
+      ...{ call: handed.admitted(), lane, version, about: known.about, isIdempotent: isRepeatable(tool) },
+      ...{ node: link.id, instance: calls.lanes.instance },
+    };
+    open.handover = seal(JSON.stringify(handover));
+    note(callId, lane);
+    // Both at once: a worker that is quicker than the database waits for the row.
+    await Promise.all([calls.lanes.hand(known.live, lane, open.handover), this.#enqueue(open)]);
+    open.isHanded = true;
+    if (open.abort !== undefined) await this.#abort(open);
+  }
+
+  #enqueueAll(): void {
+    for (const open of this.#open.values())
+      if (open.worker === undefined) void this.#enqueue(open).catch(() => {});
+  }
+
+  /** Puts the call into the queue of the workers that have its tool, where there are some. Putting it there twice changes nothing. */
+  async #enqueue(open: OpenCall): Promise<void> {
+    const { link } = this.#options;
+    const { handed, lane, version, handover } = open;
+    const { callId, tool } = handed;
+    const queue = this.directory.queueFor(lane, tool.name, version);
+    if (queue === undefined || !link.isUp) {
+      const away = `Waiting for the queue of lane "${lane}": Redis does not answer.`;
+      handed.waits(link.isUp ? this.directory.missing(lane, tool.name) : away);
+      return;
+    }
+    handed.waits(undefined);
+    open.lookedAt = Date.now();
+    if (open.queue !== undefined && open.queue !== queue.name) void this.#leave(open.queue, callId);
+    open.queue = queue.name;
+    const job: LaneJob = handover.length > LONGEST_JOB ? { callId } : { callId, handover };
+    const options = { jobId: jobIdOf(callId), removeOnComplete: true, removeOnFail: true };
+    // Not waited for: while Redis is away, it would hold up the row.
+    link
+      .queue(queue.name)
+      .add(tool.name, job, options)
+      .catch((error) => this.#options.logger.debug(`[lanes] ${callId}: ${reasonOf(error)}`));
+  }
+
+  async #leave(queue: string, callId: string): Promise<void> {
+    if (this.#options.link.isUp)
+      await this.#options.link
+        .queue(queue)
+        .remove(jobIdOf(callId))
+        .catch(() => {});
+  }
+
+  /** Ends a call that was cancelled or whose time is over: here when nobody has begun it, and otherwise at its worker. */
+  async #abort(open: OpenCall): Promise<void> {
+    const { calls, link, logger } = this.#options;
+    const { handed, end, abort } = open;
+    const { callId } = handed;
+    if (abort === undefined) return;
+    const error = abort.toResponse();
+    const timer = setTimeout(() => void this.#settle(open, error), ABORT_LIMIT);
+    void end.promise.catch(() => {}).finally(() => clearTimeout(timer));
+    try {
+      if (await calls.lanes.withdraw(callId)) {
+        if (open.queue !== undefined) void this.#leave(open.queue, callId);
+        end.reject(abort);
+        return;
+      }
+      const row = await calls.lanes.read(callId);
+      const worker = open.worker ?? (row && this.directory.nodeOf(row.instance));
+      if (worker !== undefined) await link.send(worker, { kind: "abort", callId, error });
+    } catch (thrown) {
+      logger.debug(`[lanes] ${callId} could not be cancelled yet: ${reasonOf(thrown)}`);
+    }
+  }
+
+  /** Ends a call whose worker does not answer. What the worker records later is left out. */
+  async #settle(open: OpenCall, error: ToolErrorResponse): Promise<void> {
+    const { calls } = this.#options;
+    const { callId } = open.handed;
+    try {
+      const row = await calls.lanes.read(callId);
+      if (row !== undefined) await calls.lanes.settle(callId, row.instance, error);
+      await this.#adopt(open);
+    } catch {
+      // The store is away too. The call ends here, and its record waits for the store.
+      if (open.abort !== undefined) open.end.reject(open.abort);
+    }
+  }
+
+  /** Ends an open call as its row says. */
+  async #adopt(open: OpenCall): Promise<void> {
+    const { callId } = open.handed;
+    const stored = await this.#options.calls.get(callId);
+    if (stored === undefined || stored.status === "running") return;
+    const { result, error, flags } = stored;
+    this.#finish(open, { result, error, flags }, true);
+  }
+
+  #finish(open: OpenCall, performed: PerformedCall, isRecorded: boolean): void {
+    if (!this.#open.has(open.handed.callId)) return;
+    this.#options.ended(open.handed.callId, isRecorded);
+    open.end.resolve(performed);
+  }
+
+  /** Hears what workers say of calls. What it returns answers a worker's question. */
+  #hear(message: LaneMessage, from: string): unknown {
+    const { kind, callId } = message;
+    const open = this.#open.get(String(callId));
+    if (open === undefined) {
+      if (kind === "began" || kind === "call" || kind === "ask")
+        throw new Error("The call has ended at the server that it came to.");
+      return undefined;
+    }
+    const { handed } = open;
+    // Only workers of this rack can seal a message, and they send what the kinds of `WorkerMessage` have.
+    const said = message as unknown as WorkerMessage;
+    if (said.kind !== "declined" && open.worker === undefined) this.#begin(open, from, said.kind !== "ended");
+    switch (said.kind) {
+      case "ended":
+        this.#finish(open, said.performed, said.isRecorded);
+        return undefined;
+      case "declined":
+        // The worker has another version by now.
+        open.queue = undefined;
+        return this.#enqueue(open);
+      case "events":
+        for (const event of said.events) tell(handed, event);
+        return undefined;
+      case "call":
+        return handed.call(said.name, said.input, said.options);
+      case "ask":
+        return handed.ask(said.text, said.details);
+      case "client": {
+        const { client } = handed;
+        if (client === undefined) throw new Error("The caller cannot be asked.");
+        return client.request(said.method, said.params);
+      }
+      case "notify":
+        handed.client?.notify(said.method, said.params);
+        return undefined;
+    }
+  }
+
+  /** Notes which node performs the call. The first message of a short call tells that it has ended. */
+  #begin(open: OpenCall, node: string, isRunning: boolean): void {
+    open.worker = node;
+    this.#count(open.lane).waiting--;
+    if (!isRunning) return;
+    open.handed.began(GRACE);
+    if (open.abort !== undefined && open.isHanded) void this.#abort(open);
+  }
+
+  /** Looks at the rows of open calls, and now and then for calls that dead processes left. Never rejects. */
+  async #poll(): Promise<void> {
+    if (this.#polling) return;
+    this.#polling = true;
+    const { calls, logger } = this.#options;
+    try {
+      const waiting = [...this.#open.values()].filter(({ isHanded }) => isHanded);
+      for (const callId of await calls.lanes.ended(waiting.map(({ handed }) => handed.callId))) {
+        const open = this.#open.get(callId);
+        if (open !== undefined) await this.#adopt(open);
+      }
+      const now = Date.now();
+      for (const open of this.#open.values()) {
+        if (open.worker !== undefined || now - open.lookedAt < LOOK_AGAIN_AFTER) continue;
+        open.lookedAt = now;
+        void this.#enqueue(open).catch(() => {});
+      }
+      if (now - this.#sweptAt >= SWEEP_EVERY) {
+        this.#sweptAt = now;
+        await this.#sweep();
+      }
+    } catch (error) {
+      logger.debug(`[lanes] ${reasonOf(error)}`);
+    } finally {
+      this.#polling = false;
+    }
+  }
+
+  /** Takes care of calls whose process died: the one that admitted them, or the one that performed them. */
+  async #sweep(): Promise<void> {
+    const { lanes } = this.#options.calls;
+    const left = (await lanes.open()).filter(({ instance }) => instance !== lanes.instance);
+    if (left.length === 0) return;
+    const dead = new Set(await lanes.findDead([...new Set(left.map(({ instance }) => instance))]));
+    for (const call of left) if (dead.has(call.instance)) await this.#takeCare(call);
+  }
+
+  async #takeCare({ callId, instance, toolName, lane }: LaneCall): Promise<void> {
+    const { calls, link, unseal } = this.#options;
+    const row = await calls.lanes.read(callId);
+    if (row === undefined || row.instance !== instance) return;
+    const handover: Handover = JSON.parse(unseal(row.handover));
+    const { deadline } = handover.call;
+    const hasBegun = instance !== handover.instance;
+    if (hasBegun && !handover.isIdempotent) {
+      await calls.lanes.settle(callId, instance, workerDied(toolName));
+    } else if (deadline !== undefined && deadline + GRACE < Date.now()) {
+      await calls.lanes.settle(
+        callId,
+        instance,
+        hasBegun ? workerDied(toolName) : neverBegan(toolName, lane),
+      );
+    } else {
+      // Nobody waits for it here, but it was accepted: it is put into a queue again in case Redis lost it.
+      const queue = this.directory.queueFor(lane, toolName, handover.version);
+      if (queue === undefined || !link.isUp) return;
+      // The job of a worker that died is locked for some seconds, so the call gets another one.
+      const jobId = hasBegun ? `${jobIdOf(callId)}-${instance.slice(0, 8)}` : jobIdOf(callId);
+      await link
+        .queue(queue.name)
+        .add(toolName, { callId }, { jobId, removeOnComplete: true, removeOnFail: true });
+    }
+    const open = this.#open.get(callId);
+    if (open !== undefined) await this.#adopt(open);
+  }
+
+  /** How many calls wait in the lane's queues, as far as it is known without waiting. */
+  #count(lane: string): LaneCount {
+    let count = this.#counts.get(lane);
+    if (count === undefined) {
+      count = { waiting: 0, perSecond: 0, ended: 0, countedAt: 0 };
+      this.#counts.set(lane, count);
+    }
+    const now = Date.now();
+    const since = now - count.countedAt;
+    if (since > COUNT_EVERY && this.#options.link.isUp) {
+      count.perSecond = count.countedAt === 0 ? 0 : (count.ended * 1_000) / since;
+      count.ended = 0;
+      count.countedAt = now;
+      void this.#recount(lane, count);
+    }
+    return count;
+  }
+
+  async #recount(lane: string, count: LaneCount): Promise<void> {
+    const names = new Set<string>();
+    for (const { queues } of this.directory.list())
+      for (const queue of queues) if (queue.lane === lane) names.add(queue.name);
+    const { link } = this.#options;
+    const counted = Array.from(names, (name) =>
+      link
+        .queue(name)
+        .getWaitingCount()
+        .catch(() => 0),
+    );
+    const queued = (await Promise.all(counted)).reduce((sum, one) => sum + one, 0);
+    // Calls without a queue wait too.
+    const homeless = [...this.#open.values()].filter(
+      (open) => open.lane === lane && open.queue === undefined,
+    );
+    count.waiting = queued + homeless.length;
+  }
+}
+
+interface LaneCount {
+  waiting: number;
+  perSecond: number;
+  /** How many calls of this process have ended since `countedAt`. */
+  ended: number;
+  countedAt: number;
+}
+
+/** Characters of a handover that may stand in a queue. */
+const LONGEST_JOB = 32 * 1024;
+
+/** The id of a call's job. BullMQ takes no colons and no plain numbers. */
+export function jobIdOf(callId: string): string {
+  return /^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$/.test(callId)
+    ? callId
+    : `call-${Buffer.from(callId).toString("hex")}`;
+}
+
+/** What a tool says while it runs. */
+export type LaneEvent =
+  | { readonly type: "progress"; readonly update: Parameters<HandedCall["progress"]>[0] }
+  | {
+      readonly type: "log";
+      readonly level: Parameters<HandedCall["log"]>[0];
+      readonly text: string;
+      readonly at: number;
+    }
+  | { readonly type: "state"; readonly update: Parameters<HandedCall["state"]>[0] };
+
+function tell(handed: HandedCall, event: LaneEvent): void {
+  if (event.type === "progress") handed.progress(event.update);
+  else if (event.type === "log") handed.log(event.level, event.text, event.at);
+  else handed.state(event.update);
+}
+
+type Client = NonNullable<HandedCall["client"]>;
+
+/** What a worker says of a call that it performs, or asks for it. */
+export type WorkerMessage =
+  | { readonly kind: "began" | "declined" }
+  | { readonly kind: "ended"; readonly performed: PerformedCall; readonly isRecorded: boolean }
+  | { readonly kind: "events"; readonly events: readonly LaneEvent[] }
+  | {
+      readonly kind: "call";
+      readonly name: string;
+      readonly input: unknown;
+      readonly options: Parameters<HandedCall["call"]>[2];
+    }
+  | {
+      readonly kind: "ask";
+      readonly text: string;
+      readonly details: Readonly<Record<string, unknown>> | undefined;
+    }
+  | {
+      readonly kind: "client";
+      readonly method: Parameters<Client["request"]>[0];
+      readonly params: object;
+    }
+  | { readonly kind: "notify"; readonly method: string; readonly params: object };
+
+function workerDied(toolName: string): ToolErrorResponse {
+  return {
+    name: "OutcomeUnknownError",
+    code: "outcome_unknown",
+    message: `The worker that ran "${toolName}" ended before the call did. What the tool did until then is not known, and it is not run again by itself: look before calling it again.`,
+    recoverable: true,
+  };
+}
+
+function neverBegan(toolName: string, lane: string): ToolErrorResponse {
+  return {
+    name: "ToolTimeoutError",
+    code: "timed_out",
+    message: `"${toolName}" did not run: no worker of lane "${lane}" took the call in time.`,
+    recoverable: true,
+  };
+}

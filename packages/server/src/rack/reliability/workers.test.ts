@@ -1,0 +1,171 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  findPostgres,
+  findRedis,
+  startPostgres,
+  startRedis,
+  type TestDatabaseServer,
+} from "../../builtin-tools/testing/database-servers.ts";
+import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
+import { laneTools } from "./testing/lane-tools.ts";
+import { type Json, linesOf, repeatedIn, ServerProcess } from "./testing/server-process.ts";
+
+const postgres = findPostgres();
+const redis = findRedis();
+const isMissing = postgres === undefined || redis === undefined;
+if (isMissing) console.warn("SKIPPED: workers. Install PostgreSQL and redis-server to run it.");
+
+const config = `export default { builtins: false, workers: { lanes: { heavy: {
+  maxWaiting: 4, limits: { limited: { concurrency: 1 } } } } } };`;
+
+describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", () => {
+  const stack = new AsyncDisposableStack();
+  let queue: TestDatabaseServer;
+  let workspace: TemporaryWorkspace;
+  let server: ServerProcess;
+  let workers: ServerProcess[];
+  let env: Record<string, string>;
+  const startWorker = (...args: string[]) =>
+    ServerProcess.start(workspace.directory, { command: "worker", env, args });
+
+  beforeAll(async () => {
+    const [database, started] = await Promise.all([startPostgres(postgres!), startRedis(redis!)]);
+    queue = started;
+    stack.use(database);
+    stack.use(queue);
+    workspace = stack.use(
+      await TemporaryWorkspace.create({ "toolrack.config.js": config, "tools/all.ts": laneTools }),
+    );
+    env = { DATABASE_URL: database.url, REDIS_URL: queue.url, TOOLRACK_KEYRING: "off" };
+    server = stack.use(await ServerProcess.start(workspace.directory, { env }));
+    workers = await Promise.all([startWorker("--concurrency", "2"), startWorker("--concurrency", "2")]);
+    for (const worker of workers) stack.use(worker);
+  }, 60_000);
+  afterAll(() => stack.disposeAsync(), 30_000);
+
+  const recordOf = async (callId: string): Promise<Json> => (await server.ask(`/api/calls/${callId}`)).body;
+
+  /** Waits until a call has a state, as its record shows it. */
+  async function until(callId: string, isMet: (record: Json) => boolean): Promise<Json> {
+    for (;;) {
+      const record = await recordOf(callId);
+      if (isMet(record)) return record;
+      await sleep(20);
+    }
+  }
+
+  it("runs a tool of a lane in a worker, and others where the call arrives", async () => {
+    const { body } = await server.call("once", { n: 0 });
+    expect(body).toMatchObject({ status: "completed", recorded: true, result: { structured: { n: 0 } } });
+    expect(workers.map(({ pid }) => pid)).toContain(body.result.structured.pid);
+    expect(await recordOf(body.callId)).toMatchObject({
+      status: "completed",
+      lane: "heavy",
+      toolName: "once",
+    });
+    expect((await server.call("here", {})).body.result.structured.pid).toBe(server.pid);
+  });
+
+  it("carries long arguments, long results and errors", async () => {
+    const text = "long ".repeat(20_000);
+    const { body } = await server.call("echo", { text });
+    expect(body.result.metadata.truncated.total).toBe(text.length);
+    const whole = await server.ask(`/api/calls/${body.callId}/result?offset=0&limit=200000`);
+    expect(whole.body.text).toBe(text);
+    const refused = await server.call("once", { n: "no number" });
+    expect(refused.body.error.code).toBe("invalid_arguments");
+  });
+
+  it("lets a tool ask, call others, log and report, and cancels it within a second", async () => {
+    const calling = server.call("chain", { size: 50_000 }, { callId: "chained" });
+    let question: Json;
+    for (; question === undefined; await sleep(20))
+      question = (await server.ask("/api/approvals?state=pending")).body.items[0];
+    expect(question).toMatchObject({ toolName: "chain", message: "Go on?", stage: "during" });
+    await server.ask(`/api/approvals/${question.id}`, { decision: "allow" });
+    const { structured } = (await calling).body.result;
+    const pids = workers.map(({ pid }) => pid);
+    expect(pids).toContain(structured.pid);
+    expect(pids).toContain(structured.child.pid);
+    expect(structured).toMatchObject({ local: server.pid, size: 50_000, failed: "tool_not_found" });
+    const record = await recordOf("chained");
+    expect(record.log.map(({ text }: Json) => text)).toEqual(["first line", "half (1/2)"]);
+    const { items } = (await server.ask("/api/calls?root=chained")).body;
+    expect(items.map(({ toolName, depth }: Json) => [toolName, depth])).toEqual(
+      expect.arrayContaining([
+        ["again", 1],
+        ["here", 1],
+        ["chain", 0],
+      ]),
+    );
+
+    const endless = server.call("once", { n: -1, ms: 60_000 }, { callId: "endless" });
+    for (; !linesOf(workspace.directory, "begun.txt").includes("-1"); ) await sleep(20);
+    const before = performance.now();
+    await server.ask("/api/calls/endless", undefined, { method: "DELETE" });
+    expect((await endless).body.result.error.code).toBe("cancelled");
+    expect(performance.now() - before).toBeLessThan(1_000);
+    expect(linesOf(workspace.directory, "aborted.txt")).toContain("endless");
+    expect(await recordOf("endless")).toMatchObject({ status: "cancelled", error: { code: "cancelled" } });
+  });
+
+  it("keeps the limit of a tool over all workers, and refuses calls when the queue is full", async () => {
+    const burst = await Promise.all(
+      Array.from({ length: 12 }, () => server.call("limited", { n: 1, ms: 150 })),
+    );
+    const lines = linesOf(workspace.directory, "limited.txt");
+    let most = 0;
+    let running = 0;
+    for (const line of lines) {
+      running += line === "begin" ? 1 : -1;
+      most = Math.max(most, running);
+    }
+    expect(most).toBe(1);
+    const busy = burst.filter(({ status }) => status === 429);
+    expect(busy.length).toBeGreaterThan(0);
+    expect(busy[0]!.body.error).toMatchObject({ code: "busy", details: { lane: "heavy" } });
+    expect(burst.filter(({ body }) => body.status === "completed").length).toBe(12 - busy.length);
+  });
+
+  it("says that the outcome is unknown when a worker dies, and runs only idempotent tools again", async () => {
+    const [dying, other] = workers as [ServerProcess, ServerProcess];
+    // More than one worker's places, so that both have some.
+    const runs = [100, 101].map((n) => server.call("once", { n, ms: 2_500 }));
+    const repeatable = [200, 201].map((n) => server.call("again", { n, ms: 2_500 }));
+    const begun = () => linesOf(workspace.directory, "begun.txt");
+    for (; begun().filter((n) => Number(n) >= 100).length < 4; ) await sleep(20);
+    await dying.end("SIGKILL");
+    workers = [other, stack.use(await startWorker("--concurrency", "2"))];
+    const ended = (await Promise.all(runs)).map(({ body }) => body.result.error?.code ?? body.status);
+    const repeated = (await Promise.all(repeatable)).map(({ body }) => body.status);
+    expect(repeated).toEqual(["completed", "completed"]);
+    for (const end of ended) expect(["completed", "outcome_unknown"]).toContain(end);
+    const noted = begun().filter((n) => Number(n) >= 100);
+    // What began twice was idempotent, and something was lost with the worker.
+    expect(repeatedIn(noted).every((n) => Number(n) >= 200)).toBe(true);
+    expect(ended.includes("outcome_unknown") || repeatedIn(noted).length > 0).toBe(true);
+  });
+
+  it("waits for Redis with a clear state, and runs other tools meanwhile", async () => {
+    await queue.goAway();
+    const waiting = server.call("once", { n: 300 }, { callId: "waits" });
+    await until("waits", ({ lane }) => lane === "heavy");
+    const live = (await server.ask("/api/calls?status=running")).body.items;
+    expect(live.map(({ callId }: Json) => callId)).toEqual(["waits"]);
+    expect((await server.call("here", {})).body.status).toBe("completed");
+    await queue.comeBack();
+    expect((await waiting).body).toMatchObject({ status: "completed", recorded: true });
+    expect(linesOf(workspace.directory, "begun.txt").filter((n) => n === "300")).toEqual(["300"]);
+  });
+
+  it("gives a call to no worker with another version of the tool", async () => {
+    await Promise.all(workers.map((worker) => worker.end("SIGTERM")));
+    await workspace.write("tools/all.ts", `${laneTools}\n// another version`);
+    const other = stack.use(await startWorker());
+    const calling = server.call("once", { n: 400 }, { callId: "versioned", timeout: 1_500 });
+    expect((await calling).body.result.error).toMatchObject({ code: "timed_out" });
+    expect(linesOf(workspace.directory, "begun.txt")).not.toContain("400");
+    await other.end("SIGTERM");
+  });
+});

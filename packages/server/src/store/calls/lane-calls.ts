@@ -1,0 +1,187 @@
+import type { ToolErrorResponse } from "@toolrack/core";
+import type { Blobs } from "../blobs.ts";
+import type { OpenedDatabase } from "../database.ts";
+import type { Instance } from "../instances.ts";
+import { toKey } from "../keys.ts";
+import { updateRows } from "../row-mapping.ts";
+import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
+import { isNotCompleted } from "./call-query.ts";
+import { type StartedCall, toStartedRow } from "./call-row.ts";
+import type { CallWriter } from "./call-writer.ts";
+
+/** The most bytes of a hand-over that stand in the row itself. A longer one is a blob. */
+const LONGEST_INLINE = 32 * 1024;
+
+/** A call of a lane that has not ended. */
+export interface LaneCall {
+  readonly callId: string;
+  readonly lane: string;
+  readonly toolName: string;
+  /** The process that handed the call over or, since another one took it, that one. */
+  readonly instance: string;
+  readonly timestamp: number;
+}
+
+interface LaneCallsParts {
+  readonly blobs: Pick<Blobs, "write" | "read">;
+  readonly instance: Instance;
+  readonly writer: Pick<CallWriter, "hand" | "adopt" | "release">;
+}
+
+/**
+ * The rows of calls that one process admits and another performs. The row decides who has a call: it is changed only
+ * while it says what the changer last saw. Until the call ends, the row has what its performer needs in `more`, or the
+ * blob that `more_blob` names.
+ */
+export class LaneCalls {
+  readonly #database: OpenedDatabase;
+  readonly #parts: LaneCallsParts;
+
+  constructor(database: OpenedDatabase, parts: LaneCallsParts) {
+    this.#database = database;
+    this.#parts = parts;
+  }
+
+  /** The id of this process in the rows of its calls. */
+  get instance(): string {
+    return this.#parts.instance.id;
+  }
+
+  /** Resolves when the row says that the call waits for a process of the lane. */
+  async hand(call: StartedCall, lane: string, handover: string): Promise<void> {
+    const { blobs, instance, writer } = this.#parts;
+    const isLong = handover.length > LONGEST_INLINE;
+    const blob = isLong ? await blobs.write(handover) : undefined;
+    const row = { ...toStartedRow(call, instance.id), lane, more: isLong ? null : handover };
+    await writer.hand({ ...row, more_blob: blob?.name ?? null });
+  }
+
+  /**
+   * Takes a call back that nobody has taken. Returns false when another process has it, or it has ended.
+   */
+  async withdraw(callId: string): Promise<boolean> {
+    const { instance } = this.#parts;
+    const mine = { call_id: toKey(callId), state: "running", instance: instance.id } as const;
+    return (await updateRows(this.#database.db, "calls", mine, { lane: null })) > 0;
+  }
+
+  /** Forgets a call that another process has recorded. */
+  release(callId: string): void {
+    this.#parts.writer.release(toKey(callId));
+  }
+
+  /** What the call's performer needs, and who has the call. Undefined when it has ended or was taken back. */
+  async read(callId: string): Promise<{ readonly instance: string; readonly handover: string } | undefined> {
+    const row = await this.#database.db
+      .selectFrom("calls")
+      .select(["instance", "more", "more_blob"])
+      .where("call_id", "=", toKey(callId))
+      .where("state", "=", "running")
+      .where("lane", "is not", null)
+      .executeTakeFirst();
+    if (row === undefined) return undefined;
+    const { instance, more, more_blob } = row;
+    const handover = more_blob === null ? more : await this.#parts.blobs.read(more_blob);
+    if (handover === undefined || handover === null)
+      throw new Error(`The arguments of call ${callId} are not in the store of this process.`);
+    return { instance, handover };
+  }
+
+  /** Makes the call one of this process. Returns false when `from` does not have it any more. */
+  async take(callId: string, from: string): Promise<boolean> {
+    const { instance, writer } = this.#parts;
+    const { numUpdatedRows } = await this.#database.db
+      .updateTable("calls")
+      .set({ instance: instance.id })
+      .where("call_id", "=", toKey(callId))
+      .where("state", "=", "running")
+      .where("instance", "=", from)
+      .where("lane", "is not", null)
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) return false;
+    writer.adopt(toKey(callId));
+    return true;
+  }
+
+  /** All calls of lanes that have not ended, the oldest first. */
+  async open(): Promise<LaneCall[]> {
+    const rows = await this.#database.db
+      .selectFrom("calls")
+      .select(["call_id", "lane", "tool_name", "instance", "timestamp"])
+      .where("state", "=", "running")
+      .where(isNotCompleted)
+      .where("lane", "is not", null)
+      .orderBy("timestamp")
+      .execute();
+    return rows.map(({ call_id, lane, tool_name, instance, timestamp }) => ({
+      ...{ callId: call_id, lane: lane ?? "", toolName: tool_name, instance },
+      timestamp: Number(timestamp),
+    }));
+  }
+
+  /** Of the given processes, those that no longer live. */
+  findDead(instances: readonly string[]): Promise<string[]> {
+    return this.#parts.instance.findDead(instances);
+  }
+
+  /** Whether the process lives. May wait for its next heartbeat. */
+  isAlive(instance: string): Promise<boolean> {
+    return this.#parts.instance.isAlive(instance);
+  }
+
+  /**
+   * Ends a call that a dead or silent process has, with an error that says so. Returns false when the call is not that
+   * process's any more.
+   */
+  async settle(callId: string, from: string, error: ToolErrorResponse): Promise<boolean> {
+    const { db, engine } = this.#database;
+    const { message } = error;
+    const changes = {
+      state: "interrupted",
+      error: JSON.stringify(error),
+      more: null,
+      more_blob: null,
+      result_type: "error",
+      result_text: message,
+      result_size: message.length,
+    } as const;
+    return db.transaction().execute(async (transaction) => {
+      const open = { call_id: toKey(callId), state: "running", instance: from } as const;
+      const row = await transaction
+        .selectFrom("calls")
+        .select(countedColumns)
+        .where("call_id", "=", open.call_id)
+        .executeTakeFirst();
+      if (row === undefined || (await updateRows(transaction, "calls", open, changes)) === 0) return false;
+      const counts = new CallCounts(partOf(engine, this.instance)).add([
+        { ...row, ...changes, duration: null },
+      ]);
+      for (const statement of counts.statements(engine)) await transaction.executeQuery(statement);
+      return true;
+    });
+  }
+
+  /** Keeps a text that is too long to be sent, for an hour at least. Returns its name. */
+  async keep(text: string): Promise<string> {
+    return (await this.#parts.blobs.write(text)).name;
+  }
+
+  async readKept(name: string): Promise<string> {
+    const text = await this.#parts.blobs.read(name);
+    if (text === undefined) throw new Error(`The blob ${name} is not in the store of this process.`);
+    return text;
+  }
+
+  /** Of the given calls, those that have ended. */
+  async ended(callIds: readonly string[]): Promise<string[]> {
+    if (callIds.length === 0) return [];
+    const ids = new Map(callIds.map((callId) => [toKey(callId), callId]));
+    const rows = await this.#database.db
+      .selectFrom("calls")
+      .select("call_id")
+      .where("call_id", "in", [...ids.keys()])
+      .where("state", "!=", "running")
+      .execute();
+    return rows.map(({ call_id }) => ids.get(call_id) ?? call_id);
+  }
+}
