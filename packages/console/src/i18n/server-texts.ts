@@ -155,6 +155,7 @@ const refusals: Readonly<Record<string, string>> = {
   headers_too_large: "请求头超过了服务器的上限。",
   invalid_arguments: "参数不符合工具的模式。",
   too_many_calls: "该工具同时运行的次数已达上限。",
+  busy: "等待该工具所属通道的工作进程的调用已达上限。",
   provider_busy: "模型服务暂时不再接受请求。",
   offering_failed: "该提示词或资源出错。",
   provider_failed: "模型服务出错，或无法访问。",
