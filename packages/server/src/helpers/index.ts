@@ -19,6 +19,7 @@ export {
   plainHost,
   reasonOf,
   shellQuote,
+  tidySum,
   toStorableText,
   unlessAborted,
   whenAborted,

@@ -66,6 +66,11 @@ export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+/** A sum of fractions as a person would add it up: without the last digits, which differ by how computers keep numbers. */
+export function tidySum(sum: number): number {
+  return Number(sum.toPrecision(12));
+}
+
 /** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
 export function amount(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
