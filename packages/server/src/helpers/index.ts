@@ -10,6 +10,7 @@ export { StackMapper } from "./stack-mapper.ts";
 export {
   amount,
   asRecord,
+  type CodedReason,
   DependencyError,
   defined,
   headOfLongMessage,
@@ -17,6 +18,7 @@ export {
   type LoadFailure,
   PassingMap,
   plainHost,
+  type ReasonDetails,
   reasonOf,
   shellQuote,
   tidySum,

@@ -85,6 +85,18 @@ export function toStorableText(text: string): string {
   return text.replaceAll("\0", "␀").toWellFormed();
 }
 
+/**
+ * A reason for people, in English, with a code for programs that have words of their own for it, and the values in those
+ * words. The value `said` is in the words of somebody else, or of a part of ours without a code.
+ */
+export interface CodedReason<Code extends string> {
+  readonly reason: string;
+  readonly code?: Code | undefined;
+  readonly details?: ReasonDetails | undefined;
+}
+
+export type ReasonDetails = Readonly<Record<string, string | number | boolean>>;
+
 /** Why a file could not be loaded, in a form for people and programs. */
 export interface LoadFailure {
   /** Relative to the workspace. */
