@@ -69,12 +69,14 @@ export class CodeRuns {
     const { callId } = context;
     const taken = this.#taken.get(callId);
     this.#taken.delete(callId);
-    const call = this.#durable?.book.get(callId);
+    const startedAt = this.#durable?.book.get(callId)?.timestamp ?? Date.now();
+    // Before anything is awaited: a call that is cancelled meanwhile is no longer in the book.
+    const records = this.#isRoot(callId) ? this.#records(callId) : undefined;
     const run = new CodeRun(context, {
       ...given,
-      startedAt: call?.timestamp ?? Date.now(),
+      startedAt,
+      records,
       past: taken === undefined ? new Map() : await this.#pastOf(taken),
-      records: this.#isRoot(callId) ? this.#records(callId) : undefined,
       suspendAfter: this.#durable?.suspendAfter,
     });
     this.#runs.set(callId, run);
@@ -150,6 +152,11 @@ export class CodeRuns {
       ...(sessionID && { sessionID }),
       ...(allow && { allow: (tool: ToolInfo) => isMetaTool(tool.name) || allow(tool) }),
     });
+    // The code may not have been run at all, for example because the rack has lost a tool that it names.
+    if (!this.#taken.delete(callId)) return;
+    const past = [...(await this.#pastOf(call)).values()];
+    const waiting = past.filter(({ kind }) => kind === "waiting").map((one) => one.callId);
+    await this.#records(callId)?.giveUp(waiting);
   }
 
   async #pastOf({ callId }: StoredCall): Promise<Map<string, PastCall>> {
@@ -186,6 +193,8 @@ export class CodeRuns {
         });
       },
       async giveUp(callIds) {
+        if (callIds.length === 0) return;
+        await durable.calls()?.recorder.flush();
         for (const callId of callIds) {
           const question = await store.approvals.ofCall(callId);
           const reason = "the code that asked took another way";

@@ -95,6 +95,23 @@ describe("a run whose server ends while it waits for a person", { timeout: 60_00
   });
 });
 
+it("is refused when the rack has lost a tool meanwhile, and leaves no question behind", {
+  timeout: 60_000,
+}, async () => {
+  const first = await begin("await tools.rack.note({ n: 1 });\nawait tools.rack.pay({ n: 1 });");
+  const { id } = await question(first.served);
+  await served?.end("SIGKILL");
+  const text = files["tools/tools.ts"].replace('noting("pay"', 'noting("give"');
+  await workspace.write("tools/tools.ts", text);
+  served = await ServedWorkspace.start(workspace.directory);
+  const { error } = await ended(served);
+  expect(error.message).toContain("Line 2: There is no tool tools.rack.pay");
+  await expect.poll(() => items(served!)).toEqual([]);
+  expect((await served.ask("GET", `/api/approvals/${id}`)).body.state).toBe("denied");
+  const { body } = await served.ask("GET", "/api/calls?root=run");
+  expect(body.items.map(({ status }: { status: string }) => status)).not.toContain("running");
+});
+
 describe("a run whose server ends while a call runs", { timeout: 60_000 }, () => {
   it("does not make a call again that may have done its work", async () => {
     const first = await begin("await tools.rack.note({ n: 1 });\nawait tools.rack.hang({ n: 2 });");

@@ -45,7 +45,7 @@ export interface RunRecords {
    * for one that was not made.
    */
   announce(call: { readonly callId: string; readonly tool: ToolInfo; readonly line: number }): Promise<void>;
-  /** Closes the questions of calls that wait for a person and will not be made. */
+  /** Closes what is still open of the questions and records of calls that waited for a person and will not be made. */
   giveUp(callIds: readonly string[]): Promise<void>;
   /** Lets a call that waited for a person in a process that is gone go on with its question. */
   continueQuestion(callId: string): void;

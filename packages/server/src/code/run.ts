@@ -65,6 +65,8 @@ export class CodeRun {
   readonly #wanted = new Map<string, string>();
   /** The calls that wait for a person. */
   readonly #waiting = new Set<string>();
+  /** The calls that went on here with the question of another process. */
+  readonly #continued = new Set<string>();
   readonly #files = new Map<string, FilePart>();
   #replay: Replay;
   /** How often the code has asked for the same call in this attempt, by tool and arguments. */
@@ -98,7 +100,9 @@ export class CodeRun {
     try {
       return await this.#runToEnd();
     } finally {
-      if (!this.#isLeft) await this.#parts.records?.giveUp(this.#replay.forgotten);
+      // A call may also end without coming to its question, for example because the run was cancelled.
+      const unmade = [...this.#replay.forgotten, ...this.#continued];
+      if (!this.#isLeft) await this.#parts.records?.giveUp(unmade);
     }
   }
 
@@ -260,7 +264,10 @@ export class CodeRun {
     const isUnknown = past?.kind === "unknown";
     if (isUnknown && !isRepeatable(info)) throw outcomeUnknown(info.name, line);
     const callId = isUnknown ? past.callId + RESUMED : (past?.callId ?? wanted);
-    if (past?.kind === "waiting") records?.continueQuestion(callId);
+    if (past?.kind === "waiting") {
+      this.#continued.add(callId);
+      records?.continueQuestion(callId);
+    }
     this.#wanted.set(callId, wanted);
     const make = () => {
       if (this.#isLeft) throw new Error("The server is stopping.");
