@@ -372,7 +372,11 @@ export class CodeRun {
     const head = line > 0 ? `Line ${line}: ` : "";
     return new ToolExecutionError(`${head}${what}${printed}`, {
       recoverable: isTool ? asRecord(data).recoverable !== false : true,
-      data: { line, ...(isTool && { causeCode: code }) },
+      data: {
+        line,
+        ...(isTool && { causeCode: code }),
+        ...(printed && { consoleLines: linesOf(this.#console) }),
+      },
     });
   }
 }
@@ -387,6 +391,11 @@ const SUSPENDED = new Error("The run waits for a person.");
 function childId(runId: string, key: string, occurrence: number): string {
   const hash = createHash("sha256").update([runId, key, occurrence].join("\0")).digest("hex");
   return `code_${hash.slice(0, 32)}`;
+}
+
+/** How many lines at the end of a result are what the code printed, so that who has seen them can leave them out. */
+export function linesOf(printed: string): number {
+  return printed === "" ? 0 : printed.trimEnd().split("\n").length;
 }
 
 /** Whether a call of the tool that may have done its work already can be made once more. */
