@@ -1,4 +1,5 @@
 import type { Logger, ToolContext, ToolInfo, ToolRegistry, ToolResult } from "@toolrack/core";
+import { hashValue } from "@toolrack/core/internal";
 import { findGrant, type Grant, isExpired, masterGrant } from "../access/index.ts";
 import {
   type ApprovalInbox,
@@ -10,7 +11,7 @@ import {
 } from "../calls/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { Store, StoredCall } from "../store/index.ts";
-import { type PastCall, pastCalls, type RunRecords } from "./replay.ts";
+import { endOf, type PastCall, pastCalls, type RunRecords } from "./replay.ts";
 import { CodeRun, type RunOutcome, type RunParts } from "./run.ts";
 
 /** What runs need in order to go on in another process. */
@@ -38,7 +39,7 @@ export function canGoOn({ parameters: { code }, timestamp }: StoredCall): boolea
 
 /** The runs under way in this process. With a store, those that another process left are gone on with here. */
 export class CodeRuns {
-  readonly #registry: Pick<ToolRegistry, "subscribe" | "cancel">;
+  readonly #registry: Pick<ToolRegistry, "subscribe" | "cancel" | "mask">;
   readonly #durable: DurableParts | undefined;
   readonly #runs = new Map<string, CodeRun>();
   /** The runs that another process began, until they begin here. */
@@ -46,7 +47,7 @@ export class CodeRuns {
   readonly #stops: (() => void)[] = [];
   #onIdle: () => void = () => {};
 
-  constructor(registry: Pick<ToolRegistry, "subscribe" | "cancel">, durable?: DurableParts) {
+  constructor(registry: Pick<ToolRegistry, "subscribe" | "cancel" | "mask">, durable?: DurableParts) {
     this.#registry = registry;
     this.#durable = durable;
     const noteWaiting = registry.subscribe(
@@ -80,9 +81,17 @@ export class CodeRuns {
       suspendAfter: this.#durable?.suspendAfter,
     });
     this.#runs.set(callId, run);
+    const stop = this.#registry.subscribe(
+      (event) => {
+        if (event.type !== "record" || event.record.parentCallId !== callId) return;
+        run.noteEnded(event.record.callId, endOf(event.record));
+      },
+      ["record"],
+    );
     try {
       return await run.run();
     } finally {
+      stop();
       this.#runs.delete(callId);
       if (this.#runs.size === 0) this.#onIdle();
     }
@@ -191,6 +200,33 @@ export class CodeRuns {
           ...{ caller: `${runToolName}_${runId}`, timestamp: Date.now(), parameters: {} },
           ...(line > 0 && { line }),
         });
+      },
+      keep: async ({ callId, toolName, args, line, startedAt: timestamp, endedAt, result }) => {
+        const { owner = "", sessionID = "" } = durable.book.get(runId) ?? {};
+        const parameters = this.#registry.mask({ args });
+        const duration = endedAt - timestamp;
+        const record = {
+          ...{
+            callId,
+            parentCallId: runId,
+            depth: 1,
+            sessionID,
+            messageID: "",
+            toolName,
+            displayName: toolName,
+          },
+          ...{
+            parameters,
+            parametersHash: hashValue(parameters),
+            timestamp,
+            duration,
+            runDuration: duration,
+          },
+          ...({ caller: `${runToolName}_${runId}`, status: result.error ? "error" : "completed" } as const),
+          ...(result.error && { error: result.error }),
+          ...(line > 0 && { flags: { line } }),
+        };
+        await store.calls.finished(record, this.#registry.mask(result), { owner, rootCallId: runId });
       },
       async giveUp(callIds) {
         if (callIds.length === 0) return;

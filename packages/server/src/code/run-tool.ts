@@ -11,8 +11,8 @@ import { runToolName } from "../calls/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import { catalogueOf, isForCode } from "./catalogue.ts";
 import type { CodeRuns } from "./code-runs.ts";
-import { linesOf, type RunOutcome } from "./run.ts";
-import { notForCode, unknownPath } from "./run-errors.ts";
+import type { RunOutcome } from "./run.ts";
+import { linesOf, notForCode, unknownPath } from "./run-errors.ts";
 import { CodeProblem, LONGEST_CODE, type PreparedCode, prepareCode } from "./source.ts";
 import { ToolPaths } from "./tool-paths.ts";
 
