@@ -39,6 +39,7 @@ const external = {
     "@toolrack/words",
     "@vscode/ripgrep",
     "#esbuild",
+    "msgpackr-extract",
     "mysql2",
     "pg",
     "pnpm",
@@ -120,7 +121,10 @@ const namedImports = {
     bundle.onResolve({ filter: /^[^.]/ }, async ({ path, kind, resolveDir }) => {
       if (kind !== "dynamic-import" || isBuiltin(path)) return undefined;
       const found = await bundle.resolve(path, { kind: "import-statement", resolveDir });
-      if (found.external || !("module.exports" in (await import(found.path)))) return undefined;
+      if (found.external) return undefined;
+      // A module that only bundlers can read is no CommonJS.
+      const names = await import(found.path).catch(() => ({}));
+      if (!("module.exports" in names)) return undefined;
       return { path: found.path, namespace: "named" };
     });
     bundle.onLoad({ filter: /./, namespace: "named" }, async ({ path }) => {

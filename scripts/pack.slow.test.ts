@@ -159,9 +159,9 @@ describe("the packed product", () => {
     );
   });
 
-  it("takes no more than 90 MB, without Node", async () => {
+  it("takes no more than 93 MB, without Node", async () => {
     const kilobytes = Number.parseInt(await run("du", ["-sk", "node_modules"], app), 10);
-    expect(kilobytes).toBeLessThan(90 * 1024);
+    expect(kilobytes).toBeLessThan(93 * 1024);
   });
 
   it("has a README whose examples work, without addresses of hosts", async () => {
@@ -203,7 +203,9 @@ describe("the packed product", () => {
       const names = scripts.flatMap((text) => [...text.matchAll(imports)].map(([, imported]) => imported!));
       // Core has all that it needs in its bundle.
       if (name === "toolrack") expect(names).toContain("@toolrack/core");
-      const known = [...brought, "#esbuild"];
+      // BullMQ looks for these and goes on without them. Of itself only the types are named; it is in the bundle.
+      const optional = ["supports-color", "msgpackr-extract", "@valkey/valkey-glide", "bullmq"];
+      const known = [...brought, "#esbuild", ...optional];
       const strangers = names.filter((imported) => !isBuiltin(imported) && !known.includes(imported));
       expect([...new Set(strangers)]).toEqual([]);
     }
