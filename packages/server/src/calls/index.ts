@@ -49,6 +49,7 @@ export {
   calledTool,
   callToolName,
   declaredTool,
+  describeToolName,
   isHelperTool,
   isMetaTool,
   isOffered,

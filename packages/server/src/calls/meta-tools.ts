@@ -22,7 +22,7 @@ import { type Config, originOf, toolMatcher } from "../config/index.ts";
 import { isRecord } from "../helpers/index.ts";
 
 export const searchToolName = "toolrack_search";
-const describeToolName = "toolrack_describe";
+export const describeToolName = "toolrack_describe";
 export const callToolName = "toolrack_call";
 /** The tool that runs code over other tools. */
 export const runToolName = "toolrack_run";

@@ -1,4 +1,5 @@
 import type { Logger, ToolContext, ToolInfo, ToolRegistry, ToolResult } from "@toolrack/core";
+import { hashValue } from "@toolrack/core/internal";
 import { findGrant, type Grant, isExpired, masterGrant } from "../access/index.ts";
 import {
   type ApprovalInbox,
@@ -10,7 +11,7 @@ import {
 } from "../calls/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { Store, StoredCall } from "../store/index.ts";
-import { type PastCall, pastCalls, type RunRecords } from "./replay.ts";
+import { endOf, type PastCall, pastCalls, type RunRecords } from "./replay.ts";
 import { CodeRun, type RunOutcome, type RunParts } from "./run.ts";
 
 /** What runs need in order to go on in another process. */
@@ -38,7 +39,7 @@ export function canGoOn({ parameters: { code }, timestamp }: StoredCall): boolea
 
 /** The runs under way in this process. With a store, those that another process left are gone on with here. */
 export class CodeRuns {
-  readonly #registry: Pick<ToolRegistry, "subscribe" | "cancel">;
+  readonly #registry: Pick<ToolRegistry, "subscribe" | "cancel" | "mask">;
   readonly #durable: DurableParts | undefined;
   readonly #runs = new Map<string, CodeRun>();
   /** The runs that another process began, until they begin here. */
@@ -46,7 +47,7 @@ export class CodeRuns {
   readonly #stops: (() => void)[] = [];
   #onIdle: () => void = () => {};
 
-  constructor(registry: Pick<ToolRegistry, "subscribe" | "cancel">, durable?: DurableParts) {
+  constructor(registry: Pick<ToolRegistry, "subscribe" | "cancel" | "mask">, durable?: DurableParts) {
     this.#registry = registry;
     this.#durable = durable;
     const noteWaiting = registry.subscribe(
@@ -69,18 +70,28 @@ export class CodeRuns {
     const { callId } = context;
     const taken = this.#taken.get(callId);
     this.#taken.delete(callId);
-    const call = this.#durable?.book.get(callId);
+    const startedAt = this.#durable?.book.get(callId)?.timestamp ?? Date.now();
+    // Before anything is awaited: a call that is cancelled meanwhile is no longer in the book.
+    const records = this.#isRoot(callId) ? this.#records(callId) : undefined;
     const run = new CodeRun(context, {
       ...given,
-      startedAt: call?.timestamp ?? Date.now(),
+      startedAt,
+      records,
       past: taken === undefined ? new Map() : await this.#pastOf(taken),
-      records: this.#isRoot(callId) ? this.#records(callId) : undefined,
       suspendAfter: this.#durable?.suspendAfter,
     });
     this.#runs.set(callId, run);
+    const stop = this.#registry.subscribe(
+      (event) => {
+        if (event.type !== "record" || event.record.parentCallId !== callId) return;
+        run.noteEnded(event.record.callId, endOf(event.record));
+      },
+      ["record"],
+    );
     try {
       return await run.run();
     } finally {
+      stop();
       this.#runs.delete(callId);
       if (this.#runs.size === 0) this.#onIdle();
     }
@@ -150,6 +161,11 @@ export class CodeRuns {
       ...(sessionID && { sessionID }),
       ...(allow && { allow: (tool: ToolInfo) => isMetaTool(tool.name) || allow(tool) }),
     });
+    // The code may not have been run at all, for example because the rack has lost a tool that it names.
+    if (!this.#taken.delete(callId)) return;
+    const past = [...(await this.#pastOf(call)).values()];
+    const waiting = past.filter(({ kind }) => kind === "waiting").map((one) => one.callId);
+    await this.#records(callId)?.giveUp(waiting);
   }
 
   async #pastOf({ callId }: StoredCall): Promise<Map<string, PastCall>> {
@@ -185,7 +201,36 @@ export class CodeRuns {
           ...(line > 0 && { line }),
         });
       },
+      keep: async ({ callId, toolName, args, line, startedAt: timestamp, endedAt, result }) => {
+        const { owner = "", sessionID = "" } = durable.book.get(runId) ?? {};
+        const parameters = this.#registry.mask({ args });
+        const duration = endedAt - timestamp;
+        const record = {
+          ...{
+            callId,
+            parentCallId: runId,
+            depth: 1,
+            sessionID,
+            messageID: "",
+            toolName,
+            displayName: toolName,
+          },
+          ...{
+            parameters,
+            parametersHash: hashValue(parameters),
+            timestamp,
+            duration,
+            runDuration: duration,
+          },
+          ...({ caller: `${runToolName}_${runId}`, status: result.error ? "error" : "completed" } as const),
+          ...(result.error && { error: result.error }),
+          ...(line > 0 && { flags: { line } }),
+        };
+        await store.calls.finished(record, this.#registry.mask(result), { owner, rootCallId: runId });
+      },
       async giveUp(callIds) {
+        if (callIds.length === 0) return;
+        await durable.calls()?.recorder.flush();
         for (const callId of callIds) {
           const question = await store.approvals.ofCall(callId);
           const reason = "the code that asked took another way";

@@ -5,6 +5,9 @@ import { ServedWorkspace } from "../testing/served-workspace.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { files, paying } from "./noted-runs.fixture.ts";
 
+// biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
+type Call = any;
+
 let workspace: TemporaryWorkspace;
 let served: ServedWorkspace | undefined;
 afterEach(async () => {
@@ -93,6 +96,65 @@ describe("a run whose server ends while it waits for a person", { timeout: 60_00
     const { body } = await next.ask("GET", "/api/calls?root=run");
     expect(body.items.map(({ status }: { status: string }) => status)).not.toContain("running");
   });
+});
+
+it("is told the same by search and describe, and the same times, on a rack that has changed meanwhile", {
+  timeout: 60_000,
+}, async () => {
+  const first = await begin(`const found = (await search("note")).map(({ path }) => path);
+await tools.rack.note({ n: found.length });
+const { description } = await describe("note");
+const missing = await describe("later").catch(({ message }) => message);
+await tools.rack.nap({ n: Date.now() % 1e9 });
+await tools.rack.note({ n: Date.now() % 1e9 });
+await tools.rack.pay({ n: 4 });
+return { found, description, missing, after: (await search("later")).map(({ path }) => path) };`);
+  await question(first.served);
+  const before = await ran();
+  await served?.end("SIGKILL");
+  const text = files["tools/tools.ts"].replace("description: name", 'description: "new " + name');
+  await workspace.write("tools/tools.ts", `${text}\nexport const later = noting("later_note");`);
+  served = await ServedWorkspace.start(workspace.directory);
+  const { id } = await question(served);
+  await served.ask("POST", `/api/approvals/${id}`, { decision: "allow" });
+  const { error, result } = await ended(served);
+  expect(error).toBeUndefined();
+  expect(await ran()).toEqual([...before, "pay 4"]);
+  expect(result.structured).toMatchObject({
+    description: "note",
+    missing: expect.stringContaining('There is no tool "later"'),
+    after: expect.arrayContaining(["tools.rack.later_note"]),
+  });
+  expect(result.structured.found).not.toContain("tools.rack.later_note");
+  const { body } = await served.ask("GET", "/api/calls?root=run");
+  const kept = body.items.filter(
+    ({ toolName }: Call) => toolName.startsWith("toolrack_") && toolName !== "toolrack_run",
+  );
+  expect(kept.map(({ toolName, flags, status }: Call) => [toolName, flags?.line, status]).toSorted()).toEqual(
+    [
+      ["toolrack_describe", 3, "completed"],
+      ["toolrack_describe", 4, "error"],
+      ["toolrack_search", 1, "completed"],
+      ["toolrack_search", 8, "completed"],
+    ],
+  );
+});
+
+it("is refused when the rack has lost a tool meanwhile, and leaves no question behind", {
+  timeout: 60_000,
+}, async () => {
+  const first = await begin("await tools.rack.note({ n: 1 });\nawait tools.rack.pay({ n: 1 });");
+  const { id } = await question(first.served);
+  await served?.end("SIGKILL");
+  const text = files["tools/tools.ts"].replace('noting("pay"', 'noting("give"');
+  await workspace.write("tools/tools.ts", text);
+  served = await ServedWorkspace.start(workspace.directory);
+  const { error } = await ended(served);
+  expect(error.message).toContain("Line 2: There is no tool tools.rack.pay");
+  await expect.poll(() => items(served!)).toEqual([]);
+  expect((await served.ask("GET", `/api/approvals/${id}`)).body.state).toBe("denied");
+  const { body } = await served.ask("GET", "/api/calls?root=run");
+  expect(body.items.map(({ status }: { status: string }) => status)).not.toContain("running");
 });
 
 describe("a run whose server ends while a call runs", { timeout: 60_000 }, () => {

@@ -1,12 +1,31 @@
-import { signatureOf, type ToolContext, type ToolInfo } from "@toolrack/core";
+import { signatureOf, type ToolContext, type ToolInfo, type ToolResult } from "@toolrack/core";
 import { toSignatures } from "@toolrack/core/internal";
 import { declaredTool } from "../calls/index.ts";
+import { reasonOf } from "../helpers/index.ts";
 import { isForCode } from "./catalogue.ts";
 import type { ToolPaths } from "./tool-paths.ts";
 
 const USUAL_LIMIT = 10;
 const MOST = 50;
 const LONGEST_LINE = 400;
+
+/** Answers `search` or `describe` in code, in the form of a tool's result. */
+export async function lookUp(
+  method: "search" | "describe",
+  context: Pick<ToolContext, "registry">,
+  paths: ToolPaths,
+  args: readonly unknown[],
+): Promise<ToolResult> {
+  try {
+    const value =
+      method === "search" ? await findTools(context, paths, args) : describeTool(context, paths, args[0]);
+    return { content: JSON.stringify(value), type: "json" };
+  } catch (thrown) {
+    const message = reasonOf(thrown);
+    const error = { name: "ToolError", code: "execution_failed", message, recoverable: true } as const;
+    return { content: message, type: "error", error };
+  }
+}
 
 /** A tool as `search` in code shows it: its path, such as `tools.github.create_issue`, and a line that says what it takes. */
 interface FoundTool {
@@ -15,7 +34,7 @@ interface FoundTool {
 }
 
 /** `search(words, limit?)`: tools that code may call and its caller may use, the best first. */
-export async function findTools(
+async function findTools(
   { registry }: Pick<ToolContext, "registry">,
   paths: ToolPaths,
   [words, wanted]: readonly unknown[],
@@ -38,11 +57,7 @@ export async function findTools(
 }
 
 /** `describe(name)`: all that is known of a tool. Throws for a tool that the caller may not use. */
-export function describeTool(
-  { registry }: Pick<ToolContext, "registry">,
-  paths: ToolPaths,
-  name: unknown,
-): object {
+function describeTool({ registry }: Pick<ToolContext, "registry">, paths: ToolPaths, name: unknown): object {
   const tool = toolNamed(registry, paths, String(name ?? ""));
   if (tool === undefined || !isForCode(tool))
     throw new Error(

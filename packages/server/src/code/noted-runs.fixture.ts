@@ -11,6 +11,7 @@ const noting = (name, metadata = {}, execute = async ({ input }) => ({ n: input.
 export const note = noting("note");
 export const pay = noting("pay", { dangerous: true });
 export const hang = noting("hang", {}, ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", reject)));
+export const nap = noting("nap", {}, ({ input }) => new Promise((resolve) => setTimeout(() => resolve({ n: input.n }), 30)));
 export const look = noting("look", { readOnly: true }, ({ signal, input }) =>
   new Promise((resolve, reject) => (process.env.HANGS ? signal.addEventListener("abort", reject) : resolve("seen " + input.n))));
 `;

@@ -16,6 +16,11 @@ export interface PastCall {
   readonly endedAt: number;
 }
 
+/** When a call ended, from its record. Code that is run again is shown the same time as before. */
+export function endOf({ timestamp, duration }: { timestamp: number; duration: number }): number {
+  return Math.round(timestamp) + Math.round(duration);
+}
+
 /** Reads what a run did from the records of its calls, by the ids under which the code asks for them again. */
 export function pastCalls(records: readonly StoredCall[]): Map<string, PastCall> {
   const known = new Map(records.map((record) => [record.callId, record]));
@@ -27,13 +32,23 @@ export function pastCalls(records: readonly StoredCall[]): Map<string, PastCall>
       latest = next;
       next = known.get(latest.callId + RESUMED);
     }
-    const { callId, toolName, outcome, timestamp, duration, flags } = latest;
+    const { callId, toolName, outcome, flags } = latest;
     const isFinished = outcome === "completed" || outcome === "error";
     const kind = isFinished ? "finished" : outcome === "running" ? "waiting" : "unknown";
-    const endedAt = timestamp + Math.round(duration);
-    past.set(record.callId, { kind, callId, toolName, line: flags?.line, endedAt });
+    past.set(record.callId, { kind, callId, toolName, line: flags?.line, endedAt: endOf(latest) });
   }
   return past;
+}
+
+/** A search or a description that the code asked for, which the host answered itself. */
+export interface LookUp {
+  readonly callId: string;
+  readonly toolName: string;
+  readonly args: readonly unknown[];
+  readonly line: number;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly result: ToolResult;
 }
 
 /** The records of a run's calls. */
@@ -45,7 +60,9 @@ export interface RunRecords {
    * for one that was not made.
    */
   announce(call: { readonly callId: string; readonly tool: ToolInfo; readonly line: number }): Promise<void>;
-  /** Closes the questions of calls that wait for a person and will not be made. */
+  /** Writes a look-up as a call of the run. Resolves when that outlives the process. */
+  keep(lookUp: LookUp): Promise<void>;
+  /** Closes what is still open of the questions and records of calls that waited for a person and will not be made. */
   giveUp(callIds: readonly string[]): Promise<void>;
   /** Lets a call that waited for a person in a process that is gone go on with its question. */
   continueQuestion(callId: string): void;

@@ -3,10 +3,11 @@ import {
   OutcomeUnknownError,
   PermissionDeniedError,
   ToolError,
+  ToolExecutionError,
   ToolNotFoundError,
   type ToolResult,
 } from "@toolrack/core";
-import { reasonOf } from "../helpers/index.ts";
+import { asRecord, reasonOf } from "../helpers/index.ts";
 import type { ToolPaths } from "./tool-paths.ts";
 
 /** The error of a call that ran when its process ended, and that is not made again. */
@@ -49,6 +50,26 @@ export function ofResponse({
   details,
 }: NonNullable<ToolResult["error"]>): ToolError {
   return new ToolError(code, message, { recoverable, toolName: details?.toolName ?? "" });
+}
+
+/** The error of a run whose code threw in this line (0: not known), with what the code had printed. */
+export function ofCode(thrown: Error, line: number, printed: string): ToolError {
+  const { name, message } = thrown;
+  const { code, data } = asRecord({ ...thrown });
+  const isTool = name === "ToolError";
+  const what = isTool ? `a tool failed (${String(code)}): ${message}` : `${name}: ${message}`;
+  const head = line > 0 ? `Line ${line}: ` : "";
+  const consoleLines = linesOf(printed);
+  const tail = consoleLines === 0 ? "" : `\n\nconsole:\n${printed.trimEnd()}`;
+  return new ToolExecutionError(`${head}${what}${tail}`, {
+    recoverable: isTool ? asRecord(data).recoverable !== false : true,
+    data: { line, ...(isTool && { causeCode: code }), ...(consoleLines > 0 && { consoleLines }) },
+  });
+}
+
+/** How many lines at the end of a result are what the code printed, so that who has seen them can leave them out. */
+export function linesOf(printed: string): number {
+  return printed === "" ? 0 : printed.trimEnd().split("\n").length;
 }
 
 /** What the worker is told of an error: no more than code needs. */

@@ -12,7 +12,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import { catalogueOf, isForCode } from "./catalogue.ts";
 import type { CodeRuns } from "./code-runs.ts";
 import type { RunOutcome } from "./run.ts";
-import { notForCode, unknownPath } from "./run-errors.ts";
+import { linesOf, notForCode, unknownPath } from "./run-errors.ts";
 import { CodeProblem, LONGEST_CODE, type PreparedCode, prepareCode } from "./source.ts";
 import { ToolPaths } from "./tool-paths.ts";
 
@@ -155,10 +155,11 @@ function toResult({ value, hasValue, files, console: printed, calls }: RunOutcom
   const nothing = `The code returned nothing, after ${calls} calls. Write return before what you want to see.`;
   const shown = hasValue ? (said ?? "") : printed === "" ? nothing : "";
   const log = printed === "" ? "" : `console:\n${printed.trimEnd()}`;
+  const consoleLines = linesOf(printed);
   return {
     content: [shown, log].filter((text) => text !== "").join("\n\n"),
     type: isText || !hasValue || log !== "" ? ("text" as const) : ("json" as const),
     ...(files.length > 0 && { attachments: files }),
-    metadata: { calls },
+    metadata: { calls, returned: hasValue, ...(consoleLines > 0 && { consoleLines }) },
   };
 }

@@ -8,13 +8,14 @@ import {
   type ToolResult,
 } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import { RESUMED } from "../calls/index.ts";
-import { asRecord, isRecord } from "../helpers/index.ts";
+import { describeToolName, RESUMED, searchToolName } from "../calls/index.ts";
+import { asRecord } from "../helpers/index.ts";
 import type { Sandbox, WorkerSpec } from "../sandbox/index.ts";
 import { isForCode } from "./catalogue.ts";
-import { describeTool, findTools } from "./look-up.ts";
+import { lookUp } from "./look-up.ts";
 import { type PastCall, Replay, type RunRecords } from "./replay.ts";
-import { notForCode, ofResponse, outcomeUnknown, toThrown, unknownPath } from "./run-errors.ts";
+import { notForCode, ofCode, ofResponse, outcomeUnknown, toThrown, unknownPath } from "./run-errors.ts";
+import { RunFiles } from "./run-files.ts";
 import type { PreparedCode } from "./source.ts";
 import type { ToolPaths } from "./tool-paths.ts";
 import { workerModule } from "./worker-program.ts";
@@ -65,7 +66,11 @@ export class CodeRun {
   readonly #wanted = new Map<string, string>();
   /** The calls that wait for a person. */
   readonly #waiting = new Set<string>();
-  readonly #files = new Map<string, FilePart>();
+  /** When calls that were made here ended, as their records tell it: code that is run again sees the same times. */
+  readonly #endedAt = new Map<string, number>();
+  /** The calls that went on here with the question of another process. */
+  readonly #continued = new Set<string>();
+  readonly #files = new RunFiles();
   #replay: Replay;
   /** How often the code has asked for the same call in this attempt, by tool and arguments. */
   #asked = new Map<string, number>();
@@ -98,7 +103,9 @@ export class CodeRun {
     try {
       return await this.#runToEnd();
     } finally {
-      if (!this.#isLeft) await this.#parts.records?.giveUp(this.#replay.forgotten);
+      // A call may also end without coming to its question, for example because the run was cancelled.
+      const unmade = [...this.#replay.forgotten, ...this.#continued];
+      if (!this.#isLeft) await this.#parts.records?.giveUp(unmade);
     }
   }
 
@@ -123,6 +130,11 @@ export class CodeRun {
     if (isWaiting) this.#waiting.add(wanted);
     else this.#waiting.delete(wanted);
     this.#considerSuspending();
+  }
+
+  /** To be called when one of the run's calls has ended, before the code has its answer. */
+  noteEnded(callId: string, at: number): void {
+    this.#endedAt.set(callId, at);
   }
 
   /** Ends the worker for good, because another process goes on with the run. Nothing more is done here. */
@@ -174,8 +186,8 @@ export class CodeRun {
     try {
       if (method === "call") return await this.#call(textsOf(parts), args, this.#lineOf(place));
       const given: unknown[] = Array.isArray(args) ? args : [];
-      if (method === "search") return { value: await findTools(this.#context, this.#parts.paths, given) };
-      if (method === "describe") return { value: describeTool(this.#context, this.#parts.paths, given[0]) };
+      if (method === "search" || method === "describe")
+        return await this.#lookUp(method, given, this.#lineOf(place));
       throw new Error(`The host has no "${method}".`);
     } catch (thrown) {
       throw toThrown(thrown);
@@ -227,26 +239,53 @@ export class CodeRun {
   /** A call of the code: as it was answered before, or through the pipeline, with what the caller may do. */
   async #call(parts: readonly string[], args: unknown, line: number): Promise<unknown> {
     const info = this.#toolAt(parts);
-    if (++this.#calls > MOST_CALLS)
-      throw new ToolExecutionError(
-        `This run has made ${MOST_CALLS} calls, which is as many as it may. Do the rest in another run.`,
-        { toolName: info.name, recoverable: false },
-      );
+    const callId = this.#nextId(info.name, args);
     this.#context.progress({ progress: this.#calls, message: `line ${line}: ${parts.join(".")}` });
-    const key = hashValue([info.name, args]);
-    const occurrence = (this.#asked.get(key) ?? 0) + 1;
-    this.#asked.set(key, occurrence);
-    const callId = childId(this.callId, key, occurrence);
     const past = this.#replay.ask(callId);
     if (past === undefined && !this.#live.has(callId))
       await this.#replay.newCall(`tools.${parts.join(".")}`, line);
-    if (past?.kind === "finished") {
-      const read = () =>
-        this.#parts.records!.read(past.callId).then(...this.#given(past.callId, past.endedAt));
-      return this.#replay.answer(callId, read);
-    }
-    const making = this.#live.get(callId) ?? this.#make(past, callId, info, this.#withFiles(args), line);
-    return making.then(...this.#given(callId));
+    if (past?.kind === "finished") return this.#again(callId, past);
+    const making =
+      this.#live.get(callId) ?? this.#make(past, callId, info, this.#files.inArguments(args), line);
+    const result = await making;
+    return this.#given(result, this.#past.get(callId)!);
+  }
+
+  /** The answer of a call that the code made before. */
+  async #again(callId: string, past: PastCall): Promise<unknown> {
+    // Without records the code is not run again.
+    const result = await this.#replay.answer(callId, () => this.#parts.records!.read(past.callId));
+    return this.#given(result, past);
+  }
+
+  /** `search` or `describe`: as they were answered before, because the rack may have changed since. */
+  async #lookUp(method: "search" | "describe", args: readonly unknown[], line: number): Promise<unknown> {
+    const toolName = method === "search" ? searchToolName : describeToolName;
+    const callId = this.#nextId(toolName, args);
+    const past = this.#replay.ask(callId);
+    if (past !== undefined) return this.#again(callId, past);
+    await this.#replay.newCall(method, line);
+    const { paths, records } = this.#parts;
+    const startedAt = Date.now();
+    const result = await lookUp(method, this.#context, paths, args);
+    const endedAt = Date.now();
+    await records?.keep({ callId, toolName, args, line, startedAt, endedAt, result });
+    const made: PastCall = { kind: "finished", callId, toolName, line, endedAt };
+    this.#past.set(callId, made);
+    return this.#given(result, made);
+  }
+
+  /** The id of a call for which the code asks now. Throws when it has made as many as it may. */
+  #nextId(toolName: string, args: unknown): string {
+    if (++this.#calls > MOST_CALLS)
+      throw new ToolExecutionError(
+        `This run has made ${MOST_CALLS} calls, which is as many as it may. Do the rest in another run.`,
+        { toolName, recoverable: false },
+      );
+    const key = hashValue([toolName, args]);
+    const occurrence = (this.#asked.get(key) ?? 0) + 1;
+    this.#asked.set(key, occurrence);
+    return childId(this.callId, key, occurrence);
   }
 
   #make(
@@ -260,7 +299,10 @@ export class CodeRun {
     const isUnknown = past?.kind === "unknown";
     if (isUnknown && !isRepeatable(info)) throw outcomeUnknown(info.name, line);
     const callId = isUnknown ? past.callId + RESUMED : (past?.callId ?? wanted);
-    if (past?.kind === "waiting") records?.continueQuestion(callId);
+    if (past?.kind === "waiting") {
+      this.#continued.add(callId);
+      records?.continueQuestion(callId);
+    }
     this.#wanted.set(callId, wanted);
     const make = () => {
       if (this.#isLeft) throw new Error("The server is stopping.");
@@ -272,67 +314,31 @@ export class CodeRun {
     const end = () => {
       this.#live.delete(wanted);
       this.#waiting.delete(wanted);
-      const { name: toolName } = info;
-      this.#past.set(wanted, { kind: "finished", callId, toolName, line, endedAt: Date.now() });
+      const endedAt = this.#endedAt.get(callId) ?? Date.now();
+      this.#past.set(wanted, { kind: "finished", callId, toolName: info.name, line, endedAt });
     };
     made.then(end, end);
     return made;
   }
 
-  /** What the code is given of a call that has ended: a value with the time of its end, or the error. */
-  #given(callId: string, at = Date.now()) {
-    const answered = (result: ToolResult) => {
-      if (result.error !== undefined) throw ofResponse(result.error);
-      const value = this.#valueOf(callId, result);
-      this.#bytes += Buffer.byteLength(JSON.stringify(value) ?? "");
-      if (this.#bytes > MOST_BYTES)
-        throw new ToolExecutionError(
-          "The tools have given this run more than 64 MiB, which is as much as they may. Ask them for less.",
-          { recoverable: false },
-        );
-      return { value, at: Math.max(at, this.#parts.startedAt) };
-    };
-    return [answered] as const;
-  }
-
-  /** `structured`, else the value of a text that is JSON, else the text; with files, an object that has both. */
-  #valueOf(callId: string, { structured, content, attachments = [] }: ToolResult): unknown {
-    const result = structured === undefined ? parsed(content) : structured;
-    if (attachments.length === 0) return result;
-    const handles = attachments.map((file, at) => {
-      const attachment = `${callId}#${at}`;
-      this.#files.set(attachment, file);
-      return { attachment, mimeType: file.mime, ...(file.filename && { filename: file.filename }) };
-    });
-    return { result, attachments: handles };
-  }
-
-  /** Arguments in which the handle of a file is replaced by the file, as a `data:` URL or its address. */
-  #withFiles(value: unknown): unknown {
-    if (this.#files.size === 0 || typeof value !== "object" || value === null) return value;
-    if (Array.isArray(value)) return value.map((item) => this.#withFiles(item));
-    const file = this.#fileOf(value);
-    if (file !== undefined) return file.url;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, this.#withFiles(item)]));
-  }
-
-  #fileOf(value: object): FilePart | undefined {
-    const { attachment } = asRecord(value);
-    return typeof attachment === "string" ? this.#files.get(attachment) : undefined;
+  /** What the code is given of a call that has ended: a value with the time of its end. Throws the call's error. */
+  #given(result: ToolResult, { callId, endedAt }: PastCall): unknown {
+    if (result.error !== undefined) throw ofResponse(result.error);
+    const value = this.#files.valueOf(callId, result);
+    this.#bytes += Buffer.byteLength(JSON.stringify(value) ?? "");
+    if (this.#bytes > MOST_BYTES)
+      throw new ToolExecutionError(
+        "The tools have given this run more than 64 MiB, which is as much as they may. Ask them for less.",
+        { recoverable: false },
+      );
+    return { value, at: Math.max(endedAt, this.#parts.startedAt) };
   }
 
   #outcome(answer: Record<string, unknown>): RunOutcome {
     const { value } = answer;
-    const files = new Set<FilePart>();
-    const collect = (item: unknown): void => {
-      if (typeof item !== "object" || item === null || this.#files.size === 0) return;
-      const file = isRecord(item) ? this.#fileOf(item) : undefined;
-      if (file !== undefined) files.add(file);
-      for (const member of Object.values(item)) collect(member);
-    };
-    collect(value);
+    const files = this.#files.namedIn(value);
     const hasValue = Object.hasOwn(answer, "value");
-    return { value, hasValue, files: [...files], console: this.#console, calls: this.#calls };
+    return { value, hasValue, files, console: this.#console, calls: this.#calls };
   }
 
   #toolAt(parts: readonly string[]): ToolInfo {
@@ -355,18 +361,10 @@ export class CodeRun {
   #errorOf(thrown: unknown): unknown {
     if (isToolError(thrown) || !(thrown instanceof Error) || thrown.name === "SandboxError") return thrown;
     if (this.#context.signal.aborted) return thrown;
-    const { stack = "", message, name } = thrown;
+    const { stack = "" } = thrown;
     const place = stack.slice(stack.indexOf(`${FILE}:`) + FILE.length + 1);
     const line = stack.includes(`${FILE}:`) ? this.#lineOf(/^\d+:\d+/.exec(place)?.[0]) : 0;
-    const { code, data } = asRecord({ ...thrown });
-    const isTool = name === "ToolError";
-    const what = isTool ? `a tool failed (${String(code)}): ${message}` : `${name}: ${message}`;
-    const printed = this.#console === "" ? "" : `\n\nconsole:\n${this.#console.trimEnd()}`;
-    const head = line > 0 ? `Line ${line}: ` : "";
-    return new ToolExecutionError(`${head}${what}${printed}`, {
-      recoverable: isTool ? asRecord(data).recoverable !== false : true,
-      data: { line, ...(isTool && { causeCode: code }) },
-    });
+    return ofCode(thrown, line, this.#console);
   }
 }
 
@@ -385,16 +383,6 @@ function childId(runId: string, key: string, occurrence: number): string {
 /** Whether a call of the tool that may have done its work already can be made once more. */
 function isRepeatable({ metadata }: ToolInfo): boolean {
   return metadata.readOnly === true || metadata.idempotent === true;
-}
-
-/** Objects and lists that a tool returned as text. Any other text stays as it is: `12` may be a name. */
-function parsed(text: string): unknown {
-  if (!/^\s*[[{]/.test(text)) return text;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
 
 function textsOf(value: unknown): string[] {

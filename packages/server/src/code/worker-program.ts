@@ -59,7 +59,7 @@ function createProgram(source: RunSource): WorkerProgram {
         return value === undefined ? {} : { value: toJson(value) };
 
         function ask(method: string) {
-          return (...args: unknown[]) => request(clock, call, method, { args });
+          return (...args: unknown[]) => request(clock, call, method, { args, place: placeOfCaller() });
         }
 
         async function step(name: unknown, work: unknown): Promise<unknown> {

@@ -26,6 +26,8 @@ export interface ChatRackOptions {
   readonly chat?: Readonly<Record<string, unknown>>;
   /** Further members of the provider's entry in the config. */
   readonly provider?: Readonly<Record<string, unknown>>;
+  /** Further members of the config. */
+  readonly config?: Readonly<Record<string, unknown>>;
   readonly tools?: readonly ToolInfo[];
   readonly files?: Readonly<Record<string, string>>;
 }
@@ -48,7 +50,7 @@ export class ChatRack {
   }
 
   static async start(options: ChatRackOptions = {}): Promise<ChatRack> {
-    const { chat = {}, provider = {}, tools = [], files = {} } = options;
+    const { chat = {}, provider = {}, config: more = {}, tools = [], files = {} } = options;
     const mock = new LLMock({ port: 0, journalMaxEntries: 0 });
     await mock.start();
     const config = {
@@ -63,6 +65,7 @@ export class ChatRack {
         },
       },
       chat,
+      ...more,
     };
     const workspace = await TemporaryWorkspace.create({
       "toolrack.config.js": `export default ${JSON.stringify(config)};`,

@@ -33,6 +33,8 @@ export interface CallCommandOptions {
   readonly session?: string;
   readonly output?: string;
   readonly dryRun?: boolean;
+  /** The text of a result for people. Default: its content. */
+  readonly shown?: (result: ToolResult) => string;
 }
 
 /** `toolrack call`: runs one tool through the pipeline. */
@@ -100,7 +102,7 @@ export async function call(
     if (isDryRun && result.error === undefined) cli.talk("This was a dry run: nothing was sent or kept.");
     if (result.error?.code === "timed_out") cli.patience = 1_000;
     await recorder?.close();
-    await report(cli, result, record, trace, options.output);
+    await report(cli, result, record, trace, options);
     if (interrupt.signal.aborted) cli.exitCode = exitCodes.interrupted;
     else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
   });
@@ -118,13 +120,14 @@ interface WantedThere {
   readonly session?: string;
   readonly output?: string;
   readonly yes?: boolean;
+  readonly shown?: CallCommandOptions["shown"];
   readonly isDryRun: boolean;
   readonly signal: AbortSignal;
 }
 
 /** Calls a tool that only the running server has, such as one of an MCP server. */
 async function callThere(cli: Cli, server: ServerClient, wanted: WantedThere): Promise<void> {
-  const { pairs, base, timeout, session: sessionID, output, isDryRun, signal, yes = false } = wanted;
+  const { pairs, base, timeout, session: sessionID, isDryRun, signal, yes = false } = wanted;
   const info = wanted.tool;
   if (isDryRun) throw noDryRun(info.name);
   const input = parsePairs(pairs, parametersOf(info), base);
@@ -137,7 +140,7 @@ async function callThere(cli: Cli, server: ServerClient, wanted: WantedThere): P
     yes,
     tell,
   });
-  await report(cli, result, undefined, trace, output);
+  await report(cli, result, undefined, trace, wanted);
   if (signal.aborted) cli.exitCode = exitCodes.interrupted;
   else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
 }
@@ -310,7 +313,7 @@ async function report(
   result: ToolResult,
   record: ToolCallRecord | undefined,
   trace: CallTrace | undefined,
-  output: string | undefined,
+  { output, shown = ({ content }) => content }: Pick<CallCommandOptions, "output" | "shown">,
 ): Promise<void> {
   const { dropped = [], outputMismatch, overran } = record?.flags ?? {};
   if (dropped.length > 0) {
@@ -320,7 +323,8 @@ async function report(
   if (overran !== undefined) {
     cli.talk(`warning: it ended after its limit of ${overran.limit} ms, and kept the process busy meanwhile`);
   }
-  const { error, content, attachments = [] } = result;
+  const { error, attachments = [] } = result;
+  const content = shown(result);
   if (error !== undefined) {
     cli.answer({ error, result, record, trace }, () => {
       cli.talk(cli.styleTalk("red", printable(content)));
