@@ -292,7 +292,10 @@ const serverReasons: Texts = {
       ? `它要求凭据。请在此页面登录，或运行 toolrack mcp-servers login ${text(key)}；使用固定令牌的服务，请在配置中加入请求头 "Authorization": "Bearer …"，令牌存为机密。它的答复：\n${text(said)}`
       : `它不接受所给的凭据。请换成其他凭据（存为机密），然后重启：toolrack mcp-servers restart ${text(key)}。它的答复：\n${text(said)}`,
   package_missing: ({ said }) => `要安装的 npm 包或版本不存在：\n${text(said)}`,
-  program_missing: ({ said }) => `要启动的程序或要读取的文件不存在，或没有权限：\n${text(said)}`,
+  program_missing: ({ command, said }) =>
+    text(command) !== ""
+      ? `没有程序“${text(command)}”。请安装它，或写出它的完整路径。`
+      : `要启动的程序或要读取的文件不存在，或没有权限。请安装它，或写出完整路径：\n${text(said)}`,
   program_ended: ({ exitCode, signal }) =>
     signal === undefined ? `它的进程已结束，退出码 ${exitCode}。` : `它的进程被 ${text(signal)} 结束。`,
   handshake_slow: ({ limit }) =>

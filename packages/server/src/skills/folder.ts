@@ -183,7 +183,7 @@ export async function readSkillText(text: string): Promise<SkillText> {
   if (problem !== undefined) {
     // The parser did not see the first line, the dashes, so its line numbers are too low by one.
     const line = (problem.linePos?.[0].line ?? 0) + 1;
-    const said = String(problem.message.split("\n")[0]);
+    const said = problem.message.replace(/\n.*$/s, "").replace(/ at line \d+, column \d+:$/, ".");
     const text = `The front matter is not YAML (line ${line}): ${said}`;
     throw new SkillFolderError("front_matter_invalid", text, { line, said });
   }

@@ -227,12 +227,12 @@ const codesOfKinds: Readonly<Record<FailureKind, ServerReasonCode>> = {
 };
 
 function whyOf(thrown: unknown): Why {
+  if (thrown instanceof UpstreamError && thrown.facts.why !== undefined) return thrown.facts.why;
   if (thrown instanceof RackCircle) return { code: "circle" };
   if (thrown instanceof ConfigurationError) return thrown.why ?? { code: "entry_unusable" };
   if (isMissingPackage(thrown)) return { code: "package_missing" };
   if (isMissingProgram(thrown)) return { code: "program_missing" };
-  if (!(thrown instanceof UpstreamError)) return { code: "unavailable" };
-  return thrown.facts.why ?? { code: codesOfKinds[thrown.kind] };
+  return { code: thrown instanceof UpstreamError ? codesOfKinds[thrown.kind] : "unavailable" };
 }
 
 /** Whether the npm registry has no such package or version. An error without a package name has another cause. */

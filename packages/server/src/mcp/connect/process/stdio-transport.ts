@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
-import type { ProcessEnd } from "../failures.ts";
+import { type ProcessEnd, UpstreamError } from "../failures.ts";
 import { LONGEST_MESSAGE } from "../protocol/http-client.ts";
 import type { Message, Transport } from "../protocol/messages.ts";
 import {
@@ -102,8 +102,11 @@ export class StdioTransport implements Transport {
         watchGroup(this.#group.id);
       }
       child.once("error", (error: NodeJS.ErrnoException) => {
-        const text = `"${command}" cannot be started: ${startProblem(error, command, cwd)}`;
-        reject(new Error(text, { cause: error }));
+        const problem = startProblem(error, command, cwd);
+        const why =
+          problem === NO_PROGRAM ? ({ code: "program_missing", details: { command } } as const) : undefined;
+        const text = `"${command}" cannot be started: ${problem}`;
+        reject(new UpstreamError("unavailable", text, { why, cause: error }));
         this.#closed();
       });
       child.once("spawn", resolve);
@@ -252,6 +255,8 @@ async function endAll(find: () => Promise<ReadonlySet<number>>): Promise<void> {
   }
 }
 
+const NO_PROGRAM = "there is no such program. Install it, or give its whole path.";
+
 /** Why a process could not be started. ENOENT may mean the program, its folder or its interpreter. */
 function startProblem({ code, message }: NodeJS.ErrnoException, command: string, cwd: string): string {
   if (code !== "ENOENT") return message;
@@ -266,5 +271,5 @@ function startProblem({ code, message }: NodeJS.ErrnoException, command: string,
   if (words.length > 0) {
     return `there is no such program. Are there arguments in "command"? Leave "${program}" there, and put what follows into "args", each word by itself.`;
   }
-  return "there is no such program. Install it, or give its whole path.";
+  return NO_PROGRAM;
 }
