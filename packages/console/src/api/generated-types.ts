@@ -304,6 +304,25 @@ export interface McpServer {
   readonly entry: Readonly<Record<string, unknown>>;
   readonly state: "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
   readonly reason?: string;
+  readonly reasonCode?:
+    | "secret_missing"
+    | "setting_missing"
+    | "variable_missing"
+    | "entry_unusable"
+    | "circle"
+    | "credentials_wanted"
+    | "package_missing"
+    | "program_missing"
+    | "program_ended"
+    | "handshake_slow"
+    | "unreachable"
+    | "refused"
+    | "answer_unusable"
+    | "silent"
+    | "unavailable"
+    | "waits_for_caller"
+    | "not_signed_in";
+  readonly reasonDetails?: Readonly<Record<string, unknown>>;
   readonly since: number;
   readonly resting?: boolean;
   readonly circuit: "closed" | "open" | "half-open";
@@ -680,6 +699,8 @@ export interface Tool extends ToolSummary {
     readonly level: 0 | 2 | 3;
     readonly label: "none" | "reduced" | "full";
     readonly reason?: string;
+    readonly code?: "level_2_wanted" | "not_linux" | "bubblewrap_missing" | "bubblewrap_fails";
+    readonly details?: Readonly<Record<string, unknown>>;
   };
   readonly about?: {
     readonly findings: readonly Finding[];
@@ -815,7 +836,22 @@ export interface Answers {
   readonly "POST /api/skills/import": SkillImport;
   readonly "GET /api/skills": {
     readonly items: readonly SkillSummary[];
-    readonly failed: readonly { readonly folder: string; readonly reason: string }[];
+    readonly failed: readonly {
+      readonly folder: string;
+      readonly reason: string;
+      readonly code?:
+        | "name_in_database"
+        | "name_in_folder"
+        | "skill_text_large"
+        | "front_matter_endless"
+        | "front_matter_invalid"
+        | "front_matter_no_map"
+        | "id_invalid"
+        | "tools_file_invalid"
+        | "module_fails"
+        | "unreadable";
+      readonly details?: Readonly<Record<string, unknown>>;
+    }[];
   };
   readonly "POST /api/skills": Skill;
   readonly "GET /api/skills/{id}": Skill;

@@ -15,6 +15,10 @@ export {
   callErrorText,
   fileFailureText,
   findingText,
+  isolationText,
   issueText,
   refusalText,
+  serverReasonText,
+  skillReasonText,
+  toolFailureText,
 } from "./server-texts.ts";

@@ -3,7 +3,15 @@ import { join } from "node:path";
 import { toolErrorCodes } from "@toolrack/core";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { language, messages, te } from "./i18n.ts";
-import { callErrorText, fileFailureText, findingText, refusalText } from "./server-texts.ts";
+import {
+  callErrorText,
+  fileFailureText,
+  findingText,
+  isolationText,
+  refusalText,
+  serverReasonText,
+  skillReasonText,
+} from "./server-texts.ts";
 
 const reference = join(import.meta.dirname, "../../../../docs/reference");
 
@@ -11,6 +19,13 @@ const reference = join(import.meta.dirname, "../../../../docs/reference");
 function refusalCodes(): string[] {
   const rows = readFileSync(join(reference, "http.md"), "utf8").matchAll(/^\| `([a-z]+(?:_[a-z]+)*)` \|/gm);
   return [...new Set(Array.from(rows, ([, code]) => code!))];
+}
+
+/** The codes of a reason in the generated types, which a test keeps equal to the server's. `before`: what stands before them. */
+function reasonCodes(before: string): string[] {
+  const types = readFileSync(join(import.meta.dirname, "../api/generated-types.ts"), "utf8");
+  const from = types.indexOf("ode?:", types.indexOf(before));
+  return Array.from(types.slice(from, types.indexOf(";", from)).matchAll(/"(\w+)"/g), ([, code]) => code!);
 }
 
 const details = {
@@ -75,10 +90,53 @@ it("keeps what the compiler said of a file", () => {
   });
 });
 
+it("says every reason of MCP servers, skill folders and the sandbox in Chinese", () => {
+  const reason = "In English.";
+  const told = {
+    server: reasonCodes("interface McpServer ").map((reasonCode) => serverReasonText({ reason, reasonCode })),
+    skill: reasonCodes("readonly folder: string").map((code) => skillReasonText({ reason, code })),
+    isolation: reasonCodes("readonly isolation?").map((code) => isolationText({ reason, code })),
+  };
+  expect([told.server.length, told.skill.length, told.isolation.length]).toEqual([17, 10, 4]);
+  const all = Object.values(told).flat();
+  expect(
+    all.filter((text) => text === reason || !/^\P{L}*(?:[\w.]+ )*\p{Script=Han}/u.test(text ?? "")),
+  ).toEqual([]);
+});
+
+it("puts the values of a reason, and what others said, into the Chinese text", () => {
+  const server = (reasonCode: string, reasonDetails: object) =>
+    serverReasonText({ reason: "In English.", reasonCode, reasonDetails: { ...reasonDetails } });
+  expect(server("program_ended", { exitCode: 3, wrote: "no key" })).toBe(
+    "它的进程已结束，退出码 3。\n它的输出：no key",
+  );
+  expect(server("secret_missing", { place: "mcp.json: a.env.KEY", name: "KEY" })).toBe(
+    "mcp.json: a.env.KEY 用到机密“KEY”，但它没有设置。设置它：toolrack secrets set KEY",
+  );
+  expect(server("a_new_code", {})).toBe("In English.");
+  const broken = { line: 3, said: "Nested mappings", isServed: true };
+  expect(skillReasonText({ reason: "", code: "front_matter_invalid", details: broken })).toBe(
+    "SKILL.md 开头的元数据不是 YAML（第 3 行）：Nested mappings\n修正之前，继续使用最后一个可用的版本。",
+  );
+  const isolation = { reason: "In English.", code: "bubblewrap_missing" };
+  expect(isolationText({ ...isolation, details: { isRoot: true } })).toMatch(
+    /^没有安装.*级别 2 只靠.*的工具。$/,
+  );
+  expect(isolationText({ ...isolation, details: { isRoot: false } })).toContain("不是 root");
+  expect(isolationText({ ...isolation, details: { isRoot: true, required: 3 } })).toMatch(
+    /^配置要求隔离级别 3/,
+  );
+  expect(isolationText({ ...isolation, details: { level2: "it needs Linux." } })).toMatch(
+    /^这里无法隔离。.*级别 2 也不可用：it needs Linux\.$/,
+  );
+  expect(isolationText({ reason: "In English." })).toBe("In English.");
+});
+
 it("leaves everything as the server said it in English", () => {
   language.value = "en";
   const finding = { code: "near_twin", reason: "A", remedy: "B" };
   expect(findingText(finding)).toBe(finding);
   expect(callErrorText({ code: "cancelled", message: "" })).toBeUndefined();
   expect(refusalText("not_found")).toBeUndefined();
+  expect(serverReasonText({ reason: "It ended.", reasonCode: "program_ended" })).toBe("It ended.");
 });

@@ -61,12 +61,70 @@ export function fileFailureText(failure: {
   return { reason: `${reason}\n${failure.reason}`, remedy };
 }
 
+/** A reason of the server with its code, and with the values in it. */
+interface Reason {
+  readonly reason?: string | undefined;
+  readonly code?: string | undefined;
+  readonly details?: Details | undefined;
+}
+
+/** Why an MCP server or an API is not ready. What it said or wrote itself is added as it is. */
+export function serverReasonText(server: {
+  readonly reason?: string | undefined;
+  readonly reasonCode?: string | undefined;
+  readonly reasonDetails?: Details | undefined;
+}): string | undefined {
+  const { reason, reasonCode: code, reasonDetails: details = {} } = server;
+  const wrote = text(details.wrote) === "" ? "" : `\n它的输出：${text(details.wrote)}`;
+  return reasonText({ reason, code, details }, serverReasons, wrote);
+}
+
+/** Why the folder of a skill cannot be used. */
+export function skillReasonText(failed: Reason): string | undefined {
+  const rest = failed.details?.isServed === true ? "\n修正之前，继续使用最后一个可用的版本。" : "";
+  return reasonText(failed, skillReasons, rest);
+}
+
+/** Why the isolation of a sandboxed tool is not full. */
+export function isolationText(isolation: Reason): string | undefined {
+  const { required, level2, isRoot } = isolation.details ?? {};
+  const first =
+    required === undefined ? "" : `配置要求隔离级别 ${required}（sandbox.require），本服务器为级别 2。`;
+  const begin = level2 === undefined ? first : "这里无法隔离。";
+  const other =
+    isRoot === true
+      ? ""
+      : "服务器不是 root，工具与服务器同属一个用户：它可以用信号停止服务器和该用户的其他程序，并打开该用户其他 Node 程序（服务器除外）的调试器。";
+  const rest =
+    level2 === undefined
+      ? `级别 2 只靠 Node 自己的权限约束工具，拦不住利用 Node 漏洞的工具。${other}`
+      : `级别 2 也不可用：${level2}`;
+  const found = reasonText(isolation, isolationReasons, rest);
+  return found === isolation.reason ? found : `${begin}${found}`;
+}
+
+function reasonText(
+  { reason, code = "", details = {} }: Reason,
+  texts: Texts,
+  rest: string,
+): string | undefined {
+  const found = isChinese() ? texts[code]?.(details) : undefined;
+  return found === undefined ? reason : `${found}${rest}`;
+}
+
+/** Why a tool of a skill cannot be used: what is wrong with its definition. */
+export function toolFailureText(failure: string): string {
+  return isChinese() ? `工具的定义不可用：\n${failure}` : failure;
+}
+
 const text = (value: unknown) => (typeof value === "string" ? value : "");
 const list = (value: unknown) => (Array.isArray(value) ? value.map(String).join("、") : "");
 const seconds = (value: unknown) => `${Number((Number(value) / 1_000).toFixed(1))} 秒`;
 
+type Texts = Readonly<Record<string, (details: Details) => string | undefined>>;
+
 /** Errors of calls. A tool's own failure (`execution_failed`, `business_error`) is in its author's words. */
-const callErrors: Readonly<Record<string, (details: Details) => string | undefined>> = {
+const callErrors: Texts = {
   tool_not_found: ({ toolName, suggestions }) =>
     `没有名为“${text(toolName)}”的工具。${list(suggestions) === "" ? "" : `最接近的名称：${list(suggestions)}。`}`,
   tool_disabled: ({ toolName }) => `工具“${text(toolName)}”已被停用，没有运行。`,
@@ -218,4 +276,58 @@ const fileFailures: Readonly<Record<string, readonly [reason: string, remedy: st
   not_installed: ["文件导入的包没有安装：", "在工作区中用 npm install 安装这个包。"],
   threw: ["文件在加载时抛出了错误：", "更正文件顶层运行的代码。"],
   no_tool: ["文件没有导出工具：", "导出带 handler 的对象、带默认函数的 schema，或由 Tool.define 创建的值。"],
+};
+
+const serverReasons: Texts = {
+  secret_missing: ({ place, name }) =>
+    `${text(place)} 用到机密“${text(name)}”，但它没有设置。设置它：toolrack secrets set ${text(name)}`,
+  setting_missing: ({ place, name }) =>
+    `${text(place)} 用到设置“${text(name)}”，但它没有设置。设置它：toolrack settings set ${text(name)}=VALUE`,
+  variable_missing: ({ place, name }) =>
+    `${text(place)} 用到环境变量 ${text(name)}，但它没有设置。请在环境或 .env 中设置，或写成 \${${text(name)}:-default}。`,
+  entry_unusable: ({ said }) => `它的配置不可用，请修改：\n${text(said)}`,
+  circle: ({ said }) => `它会绕回到这个 Toolrack 自身，因此没有连接：\n${text(said)}`,
+  credentials_wanted: ({ said, key, canSignIn }) =>
+    canSignIn === true
+      ? `它要求凭据。请在此页面登录，或运行 toolrack mcp-servers login ${text(key)}；使用固定令牌的服务，请在配置中加入请求头 "Authorization": "Bearer …"，令牌存为机密。它的答复：\n${text(said)}`
+      : `它不接受所给的凭据。请换成其他凭据（存为机密），然后重启：toolrack mcp-servers restart ${text(key)}。它的答复：\n${text(said)}`,
+  package_missing: ({ said }) => `要安装的 npm 包或版本不存在：\n${text(said)}`,
+  program_missing: ({ said }) => `要启动的程序或要读取的文件不存在，或没有权限：\n${text(said)}`,
+  program_ended: ({ exitCode, signal }) =>
+    signal === undefined ? `它的进程已结束，退出码 ${exitCode}。` : `它的进程被 ${text(signal)} 结束。`,
+  handshake_slow: ({ limit }) =>
+    `它未能在 ${seconds(limit)}内完成握手。如果它由 npx、uvx 之类的程序下载后启动，可能仍在下载，或无法访问下载地址。`,
+  unreachable: ({ said }) => `无法连接到它：${text(said)}`,
+  refused: ({ said }) => `它拒绝了请求：\n${text(said)}`,
+  answer_unusable: ({ said }) => `它的答复无法使用：\n${text(said)}`,
+  silent: ({ said }) => `它没有及时答复：\n${text(said)}`,
+  unavailable: ({ said }) => `它现在不可用：\n${text(said)}`,
+  waits_for_caller: ({ said }) =>
+    `它使用每个调用方自己的凭据，因此在第一个有凭据的调用方到来时才读取它的工具。${text(said) === "" ? "" : `\n${text(said)}`}`,
+  not_signed_in: ({ key }) =>
+    `还没有人在 API“${text(key)}”登录。请在此页面登录，或运行 toolrack apis login ${text(key)}。`,
+};
+
+const skillReasons: Texts = {
+  name_in_database: ({ name }) => `数据库中已有技能“${text(name)}”，而一个技能只能有一处。请删除其中之一。`,
+  name_in_folder: ({ name }) => `另一个文件夹已有技能“${text(name)}”。请给其中之一换个名称。`,
+  skill_text_large: () => "SKILL.md 大于 1 MiB。",
+  front_matter_endless: () => "SKILL.md 开头的元数据没有结束。请用一行三个短横线（---）结束它。",
+  front_matter_invalid: ({ line, said }) => `SKILL.md 开头的元数据不是 YAML（第 ${line} 行）：${text(said)}`,
+  front_matter_no_map: () => "SKILL.md 开头的元数据必须是键和值，例如 name: pdf。",
+  id_invalid: ({ id }) =>
+    `metadata 中的 toolrack-id“${text(id)}”不可用：只能用字母、数字、_ 和 -，最多 64 个字符，且不能是保留的名称。`,
+  tools_file_invalid: ({ said }) => `tools.json 有误：\n${text(said)}`,
+  module_fails: ({ file, said }) => `${text(file)} 无法加载：\n${text(said)}`,
+  unreadable: ({ said }) => `无法读取该技能：\n${text(said)}`,
+};
+
+const isolationReasons: Texts = {
+  level_2_wanted: () => "配置选择了级别 2。",
+  not_linux: ({ platform }) =>
+    `级别 3 需要 Linux，这里是 ${text(platform)}。请在 Linux 或 Linux 容器中运行服务器。`,
+  bubblewrap_missing: () =>
+    "没有安装 bubblewrap。请安装（Debian 和 Ubuntu：apt-get install bubblewrap；Fedora：dnf install bubblewrap；Alpine：apk add bubblewrap），然后重新启动服务器。",
+  bubblewrap_fails: ({ said }) =>
+    `bubblewrap 已安装，但在这里不起作用：${text(said)}。在容器中，请允许它建立命名空间（Docker：--security-opt seccomp=unconfined --cap-add SYS_ADMIN）；在单独的机器上，请允许用户命名空间（sysctl kernel.unprivileged_userns_clone=1、kernel.apparmor_restrict_unprivileged_userns=0）。`,
 };

@@ -9,7 +9,8 @@ const COUNT = 130;
 
 beforeAll(async () => {
   rack = await ServedRack.open({
-    "toolrack.config.ts": "export default { builtins: false, mcp: { alwaysListed: ['tool_7'] } };",
+    "toolrack.config.ts":
+      "export default { builtins: false, code: { mode: 'off' }, mcp: { alwaysListed: ['tool_7'] } };",
     "tools/many.ts": `import { BusinessError, Tool } from "@toolrack/core";
 export const tools = Array.from({ length: ${COUNT} }, (_, index) => Tool.define({
   name: "tool_" + index,

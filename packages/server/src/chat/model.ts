@@ -1,6 +1,6 @@
 import { v7 as uuid } from "uuid";
 import type { ModelTraits } from "../config/index.ts";
-import { isRecord } from "../helpers/index.ts";
+import { isRecord, tidySum } from "../helpers/index.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -194,7 +194,8 @@ export function costOf(price: ModelEndpoint["price"], usage: ModelUsage): number
   const { input = 0, output = 0, cachedInput = input } = price ?? {};
   const cached = cachedTokensOf(usage);
   const { prompt_tokens, completion_tokens } = usage;
-  return ((prompt_tokens - cached) * input + cached * cachedInput + completion_tokens * output) / 1_000_000;
+  const millionths = (prompt_tokens - cached) * input + cached * cachedInput + completion_tokens * output;
+  return tidySum(millionths / 1_000_000);
 }
 
 export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
@@ -206,7 +207,7 @@ export function addUsage(one: ModelUsage, other: ModelUsage): ModelUsage {
     total_tokens: one.total_tokens + other.total_tokens,
     ...(prompt && { prompt_tokens_details: prompt }),
     ...(completion && { completion_tokens_details: completion }),
-    ...((one.cost ?? other.cost) !== undefined && { cost: (one.cost ?? 0) + (other.cost ?? 0) }),
+    ...((one.cost ?? other.cost) !== undefined && { cost: tidySum((one.cost ?? 0) + (other.cost ?? 0)) }),
     ...((one.estimated || other.estimated) && { estimated: true }),
   };
 }

@@ -10,6 +10,7 @@ export { StackMapper } from "./stack-mapper.ts";
 export {
   amount,
   asRecord,
+  type CodedReason,
   DependencyError,
   defined,
   headOfLongMessage,
@@ -17,8 +18,10 @@ export {
   type LoadFailure,
   PassingMap,
   plainHost,
+  type ReasonDetails,
   reasonOf,
   shellQuote,
+  tidySum,
   toStorableText,
   unlessAborted,
   whenAborted,

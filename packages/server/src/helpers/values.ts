@@ -66,6 +66,11 @@ export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+/** A sum of fractions as a person would add it up: without the last digits, which differ by how computers keep numbers. */
+export function tidySum(sum: number): number {
+  return Number(sum.toPrecision(12));
+}
+
 /** `1 file`, `3 files`; `amount(2, "entry", "entries")`. */
 export function amount(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
@@ -79,6 +84,18 @@ export function toStorableText(text: string): string {
   if (!text.includes("\0") && text.isWellFormed()) return text;
   return text.replaceAll("\0", "␀").toWellFormed();
 }
+
+/**
+ * A reason for people, in English, with a code for programs that have words of their own for it, and the values in those
+ * words. The value `said` is in the words of somebody else, or of a part of ours without a code.
+ */
+export interface CodedReason<Code extends string> {
+  readonly reason: string;
+  readonly code?: Code | undefined;
+  readonly details?: ReasonDetails | undefined;
+}
+
+export type ReasonDetails = Readonly<Record<string, string | number | boolean>>;
 
 /** Why a file could not be loaded, in a form for people and programs. */
 export interface LoadFailure {

@@ -41,9 +41,10 @@ describe("a server with sandboxed tools", { timeout: 60_000 }, () => {
   });
 
   it("says how well they are isolated, and nothing of the kind about others", async () => {
-    const { level, reason } = await serving.app.sandbox();
+    const { level, reason, code, details } = await serving.app.sandbox();
     const label = level === 3 ? "full" : "reduced";
-    const why = reason === undefined ? {} : { reason };
+    expect(code === undefined).toBe(level === 3);
+    const why = reason === undefined ? {} : { reason, code, details };
     expect((await ask("/api/tools/mode")).body.isolation).toEqual({ level, label, ...why });
     expect((await ask("/api/tools/plain")).body).not.toHaveProperty("isolation");
   });

@@ -1,16 +1,17 @@
 export { type DataFolderReport, DataFolders, openFolders } from "./data-folder.ts";
 export { DependencyStore, parseDependencies } from "./dependencies.ts";
 export { openSandbox } from "./sandbox.ts";
-export type {
-  DataFolder,
-  LogLine,
-  OpenFolder,
-  ProgramResult,
-  ProgramSpec,
-  Sandbox,
-  WorkerCall,
-  WorkerProgram,
-  WorkerSpec,
+export {
+  type DataFolder,
+  isolationCodes,
+  type LogLine,
+  type OpenFolder,
+  type ProgramResult,
+  type ProgramSpec,
+  type Sandbox,
+  type WorkerCall,
+  type WorkerProgram,
+  type WorkerSpec,
 } from "./sandbox-types.ts";
 export type { Description, SingleFileManual } from "./single-file/checked-description.ts";
 export { type DescribedFile, DescriptionCache, describeFile, workerCode } from "./single-file/description.ts";

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger } from "@toolrack/core";
 import type { WorkerLimits } from "../config/index.ts";
+import type { CodedReason } from "../helpers/index.ts";
 
 /** A folder that outlives the processes that write to it, as the host sees it. */
 export interface DataFolder {
@@ -94,11 +95,19 @@ export interface LogLine {
 
 export type SandboxLevel = 3 | 2 | 0;
 
-export interface Sandbox {
+/** Why the level is not 3, for programs that have words of their own for it. */
+export const isolationCodes = [
+  "level_2_wanted",
+  "not_linux",
+  "bubblewrap_missing",
+  "bubblewrap_fails",
+] as const;
+export type IsolationReason = CodedReason<(typeof isolationCodes)[number]>;
+
+/** The reason tells why the level is not 3, and what to do about it. */
+export interface Sandbox extends Partial<IsolationReason> {
   /** 0: no sufficient isolation is available, and everything is refused. */
   readonly level: SandboxLevel;
-  /** Tells people why the level is not 3, and what to do about it. */
-  readonly reason?: string;
   /**
    * Calls a method of the code in a worker. Rejects with a `RemoteError` that holds, as plain data, the error
    * that the code threw; with a `SandboxError` when the worker crashed, hit a limit, did not start or was

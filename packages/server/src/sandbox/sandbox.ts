@@ -5,7 +5,7 @@ import { findConfinement } from "./confinement/probe.ts";
 import { Reaper } from "./confinement/restricted-process.ts";
 import { EgressProxies } from "./egress.ts";
 import { ProgramSlots, runProgram } from "./program.ts";
-import { type Sandbox, SandboxError, type SandboxOptions } from "./sandbox-types.ts";
+import { type IsolationReason, type Sandbox, SandboxError, type SandboxOptions } from "./sandbox-types.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 /**
@@ -24,14 +24,21 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     rmSync(temporary, { recursive: true, force: true });
   };
   const { level: highest = 3, require = 2 } = options;
-  const { confinement, reason } = await findConfinement(options.directory, highest, reaper, temporary);
-  if (confinement === undefined || confinement.level < require) {
+  const found = findConfinement(options.directory, highest, reaper, temporary);
+  const { confinement, ...why } = await found;
+  const { reason } = why;
+  if (confinement === undefined) {
     release();
-    return closedSandbox(
-      confinement === undefined
-        ? `No isolation can be had here. ${reason}`
-        : `The configuration asks for isolation level ${require} (sandbox.require), and this server has level ${confinement.level}. ${reason}`,
-    );
+    return closedSandbox({ ...why, reason: `No isolation can be had here. ${reason}` });
+  }
+  if (confinement.level < require) {
+    release();
+    const begin = `The configuration asks for isolation level ${require} (sandbox.require), and this server has level ${confinement.level}.`;
+    return closedSandbox({
+      ...why,
+      reason: `${begin} ${reason}`,
+      details: { ...why.details, required: require },
+    });
   }
 
   const sockets = join(temporary, "net");
@@ -50,7 +57,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   let closing: Promise<void> | undefined;
   return {
     level: confinement.level,
-    ...(confinement.level === 3 || reason === undefined ? {} : { reason }),
+    ...(confinement.level === 3 ? {} : why),
     async invoke(spec, invocation) {
       check(spec);
       return pool.invoke(spec, invocation);
@@ -79,13 +86,13 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   };
 }
 
-function closedSandbox(reason: string): Sandbox {
+function closedSandbox(why: IsolationReason): Sandbox {
   const refuse = async ({ label }: { readonly label: string }) => {
-    throw new SandboxError("sandbox_refused", `${label} cannot run. ${reason}`);
+    throw new SandboxError("sandbox_refused", `${label} cannot run. ${why.reason}`);
   };
   return {
     level: 0,
-    reason,
+    ...why,
     invoke: refuse,
     run: refuse,
     retire() {},

@@ -7,7 +7,7 @@ import type { Sandbox } from "../sandbox/index.ts";
 import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../store/index.ts";
 import { residentRefusal, resolveCommand, type ScriptModule } from "./script-command.ts";
 import { askForTools, parseModule } from "./script-tool.ts";
-import type { LoadedSkill } from "./skill.ts";
+import { type LoadedSkill, SkillFolderError, type SkillReason } from "./skill.ts";
 import { MissingFunctionError } from "./skill-module.ts";
 import type { InstallPackages } from "./skill-packages.ts";
 import { fromParameterLines } from "./tool-usage.ts";
@@ -16,6 +16,15 @@ const fields = "id name displayName description type usage command endpoint meth
 
 /** Reads `tools.json`: `{"tools": [...]}` or the list alone. Throws an error with the wrong place. */
 export function readToolsFile(text: string): NewSkillTool[] {
+  try {
+    return toolsIn(text);
+  } catch (thrown) {
+    const said = reasonOf(thrown);
+    throw new SkillFolderError("tools_file_invalid", said, { said });
+  }
+}
+
+function toolsIn(text: string): NewSkillTool[] {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -93,7 +102,7 @@ interface DiscoveredTools {
   readonly tools: readonly NewSkillTool[];
   readonly warnings: readonly string[];
   /** Why the skill's module cannot be loaded; undefined when it can. */
-  readonly problem?: string;
+  readonly problem?: SkillReason;
 }
 
 /**
@@ -120,7 +129,9 @@ export async function discoverTools(
     const warning = isResident
       ? `${module.file}: ${residentRefusal}`
       : `${module.file} does not say which tools it has: ${reasonOf(thrown)} Export getTools(), or add a tools.json.`;
-    return { tools: described, warnings: [warning], ...(!isMissing && { problem: reasonOf(thrown) }) };
+    const said = reasonOf(thrown);
+    const problem = { reason: said, code: "module_fails", details: { file: module.file, said } } as const;
+    return { tools: described, warnings: [warning], ...(!isMissing && { problem }) };
   }
 }
 
@@ -129,14 +140,16 @@ export async function moduleProblem(
   place: DiscoveryPlace,
   tools: readonly NewSkillTool[],
   sandbox: () => Promise<Sandbox>,
-): Promise<string | undefined> {
+): Promise<SkillReason | undefined> {
   const scripts = tools.filter(({ type }) => type === "script");
   const modules = scripts.flatMap(({ command }) => moduleIn(place, command) ?? []);
   for (const module of new Map(modules.map((one) => [one.file, one])).values()) {
     try {
       await parseModule(place, module, await sandbox(), AbortSignal.timeout(30_000));
     } catch (thrown) {
-      return `${module.file} cannot be loaded: ${reasonOf(thrown)}`;
+      const { file } = module;
+      const said = reasonOf(thrown);
+      return { reason: `${file} cannot be loaded: ${said}`, code: "module_fails", details: { file, said } };
     }
   }
   return undefined;

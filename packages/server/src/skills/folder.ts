@@ -8,7 +8,7 @@ import { asRecord, defined, isRecord } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { NewSkill, NewSkillTool, SkillFile } from "../store/index.ts";
 import { discoverTools, moduleProblem, readToolsFile } from "./folder-tools.ts";
-import { isSafePath, shortHash } from "./skill.ts";
+import { isSafePath, SkillFolderError, type SkillReason, shortHash } from "./skill.ts";
 import type { InstallPackages } from "./skill-packages.ts";
 
 /** The content of a folder with a `SKILL.md`. */
@@ -17,7 +17,7 @@ export interface SkillFolder {
   readonly tools: readonly (NewSkillTool & { readonly id: string })[];
   readonly warnings: readonly string[];
   /** Why the skill's module cannot be loaded; undefined when it can. */
-  readonly problem?: string;
+  readonly problem?: SkillReason;
 }
 
 /** The keys in `metadata` of a `SKILL.md` for fields that its format lacks. */
@@ -126,9 +126,13 @@ function formatWarnings(name: string, folder: string, description: unknown): str
 function checkedId(id: string | undefined): string | undefined {
   if (id === undefined) return undefined;
   const field = `metadata.${skillMetadataKeys.id}`;
-  if (!isCanonicalName(id)) throw new Error(`${field} must be letters, digits, _ and -, at most 64.`);
-  if (isReservedName(id)) throw new Error(`${field}: ${reservedNameReason}`);
+  if (!isCanonicalName(id)) throw idInvalid(`${field} must be letters, digits, _ and -, at most 64.`, id);
+  if (isReservedName(id)) throw idInvalid(`${field}: ${reservedNameReason}`, id);
   return id;
+}
+
+function idInvalid(text: string, id: string): SkillFolderError {
+  return new SkillFolderError("id_invalid", text, { id });
 }
 
 function idOf(name: string): string {
@@ -159,11 +163,15 @@ export async function readSkillFile(directory: string): Promise<SkillText & { re
 
 /** Parses a `SKILL.md`. Throws an error with the wrong line. */
 export async function readSkillText(text: string): Promise<SkillText> {
-  if (text.length > LARGEST_SKILL_TEXT) throw new Error("SKILL.md is larger than 1 MiB.");
+  if (text.length > LARGEST_SKILL_TEXT)
+    throw new SkillFolderError("skill_text_large", "SKILL.md is larger than 1 MiB.");
   const found = /^\uFEFF?---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)??---[ \t]*(?:\r?\n|$)/.exec(text);
   if (found === null) {
     if (/^\uFEFF?---[ \t]*(?:\r?\n|$)/.test(text))
-      throw new Error("The front matter has no end. Close it with a line of three dashes.");
+      throw new SkillFolderError(
+        "front_matter_endless",
+        "The front matter has no end. Close it with a line of three dashes.",
+      );
     return { frontMatter: {}, body: text };
   }
   const source = found[1] ?? "";
@@ -175,12 +183,14 @@ export async function readSkillText(text: string): Promise<SkillText> {
   if (problem !== undefined) {
     // The parser did not see the first line, the dashes, so its line numbers are too low by one.
     const line = (problem.linePos?.[0].line ?? 0) + 1;
-    throw new Error(`The front matter is not YAML (line ${line}): ${problem.message.split("\n")[0]}`);
+    const said = String(problem.message.split("\n")[0]);
+    const text = `The front matter is not YAML (line ${line}): ${said}`;
+    throw new SkillFolderError("front_matter_invalid", text, { line, said });
   }
   const value: unknown = document.toJS({ maxAliasCount: MOST_ALIASES });
   if (value === null || value === undefined) return { frontMatter: {}, body };
   if (typeof value !== "object" || Array.isArray(value)) {
-    throw new Error("The front matter must be a map such as `name: pdf`.");
+    throw new SkillFolderError("front_matter_no_map", "The front matter must be a map such as `name: pdf`.");
   }
   // Turns values that JSON lacks, such as dates, into JSON.
   return { frontMatter: JSON.parse(JSON.stringify(value)), body, source };

@@ -225,7 +225,7 @@ describe("export and import", () => {
     await fixture.write("skills/a/tools.json", "[{}]");
     await fixture.library.reload();
     expect(fixture.library.failedFolders()).toMatchObject([
-      { reason: expect.stringContaining("tools[0].name") },
+      { reason: expect.stringContaining("tools[0].name"), code: "tools_file_invalid" },
     ]);
     await rm(join(fixture.directory, "skills/a"), { recursive: true });
     await fixture.library.reload();

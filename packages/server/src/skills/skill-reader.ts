@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import type { Unapproved } from "../access/index.ts";
-import { defined, reasonOf } from "../helpers/index.ts";
+import { defined } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillStore, StoredSkill, StoredSkillTool } from "../store/index.ts";
 import {
@@ -15,14 +15,13 @@ import {
   type SkillFolder,
   tooManyFiles,
 } from "./folder.ts";
-import type { LoadedSkill } from "./skill.ts";
+import { type LoadedSkill, type SkillReason, skillReasonOf } from "./skill.ts";
 import type { InstallPackages } from "./skill-packages.ts";
 
 /** A folder with a `SKILL.md` that cannot be used. */
-export interface FailedFolder {
+export interface FailedFolder extends SkillReason {
   /** Relative to the workspace. */
   readonly folder: string;
-  readonly reason: string;
 }
 
 interface SkillPlaces {
@@ -51,7 +50,7 @@ interface KnownFolder {
   /** The last version that could be read and whose module could be loaded. */
   readonly good?: GoodFolder;
   /** Why the folder's present version is not the good one. */
-  readonly problem?: string;
+  readonly problem?: SkillReason;
 }
 
 type SkillRows = readonly [StoredSkill, readonly StoredSkillTool[]];
@@ -84,8 +83,10 @@ export class SkillReader {
       const { good: read, problem } = await this.#readFolder(directory, revision, isTrusted);
       const folder = relative(this.#places.workspace, directory);
       if (problem !== undefined) {
+        const { reason, code, details } = problem;
         const rest = read === undefined ? "" : " Its last good version goes on serving until this is mended.";
-        failed.push({ folder, reason: `${problem}${rest}` });
+        const whole = { ...details, isServed: read !== undefined };
+        failed.push({ folder, reason: `${reason}${rest}`, code, details: whole });
       }
       if (read === undefined) continue;
       const isSame = ({ id, name }: LoadedSkill) => id === read.skill.id || name === read.skill.name;
@@ -93,10 +94,10 @@ export class SkillReader {
       const inFolder = skills.find(isSame);
       if (inTables !== undefined) {
         const reason = `The database has the skill "${read.skill.name}", and a skill has one owner. Delete one of the two.`;
-        failed.push({ folder, reason });
+        failed.push({ folder, reason, code: "name_in_database", details: { name: read.skill.name } });
       } else if (inFolder !== undefined) {
         const reason = `Another folder has the skill "${inFolder.name}" already. Give one of them another name.`;
-        failed.push({ folder, reason });
+        failed.push({ folder, reason, code: "name_in_folder", details: { name: inFolder.name } });
       } else skills.push(toLoaded(read, directory, folder));
     }
     const all = [...skills, ...stored].map((skill) => withTrust(skill, reasonUnapproved));
@@ -173,7 +174,7 @@ export class SkillReader {
     const known = await this.#readVersion(directory, revision, trusted, before?.good).catch(
       (thrown: unknown): KnownFolder => ({
         revision,
-        problem: reasonOf(thrown),
+        problem: skillReasonOf(thrown),
         ...defined({ good: before?.good }),
       }),
     );

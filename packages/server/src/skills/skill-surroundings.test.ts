@@ -273,10 +273,15 @@ describe("a skill in a folder", () => {
       {
         folder: join("skills", "greeter"),
         reason: expect.stringMatching(/Unexpected token.*last good version/s),
+        code: "module_fails",
+        details: { file: "index.js", said: expect.stringContaining("Unexpected token"), isServed: true },
       },
     ]);
     await fixture.write("skills/greeter/SKILL.md", "---\nname: [\n---\n");
     await fixture.library.reload();
+    expect(fixture.library.failedFolders()).toMatchObject([
+      { code: "front_matter_invalid", details: { line: 2, isServed: true } },
+    ]);
     expect((await run("greeter__greet")).content).toBe("hello");
     await fixture.write("skills/greeter/SKILL.md", head("greeter"));
     await fixture.write(index, good("hi"));

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { ToolInfo } from "@toolrack/core";
 import { canonicalName, isCanonicalName } from "@toolrack/core/internal";
 import { isReservedName, reservedNameReason } from "../calls/index.ts";
-import { isRecord } from "../helpers/index.ts";
+import { type CodedReason, isRecord, type ReasonDetails, reasonOf } from "../helpers/index.ts";
 import {
   ExpertConflictError,
   type NewSkillTool,
@@ -12,6 +12,41 @@ import {
   type StoredSkill,
   type StoredSkillTool,
 } from "../store/index.ts";
+
+/** Why the folder of a skill cannot be used, for programs that have words of their own for it. */
+export const skillReasonCodes = [
+  "name_in_database",
+  "name_in_folder",
+  "skill_text_large",
+  "front_matter_endless",
+  "front_matter_invalid",
+  "front_matter_no_map",
+  "id_invalid",
+  "tools_file_invalid",
+  "module_fails",
+  "unreadable",
+] as const;
+type SkillReasonCode = (typeof skillReasonCodes)[number];
+export type SkillReason = CodedReason<SkillReasonCode>;
+
+/** The folder of a skill cannot be used. */
+export class SkillFolderError extends Error {
+  override readonly name = "SkillFolderError";
+  readonly code: SkillReasonCode;
+  readonly details: ReasonDetails | undefined;
+
+  constructor(code: SkillReasonCode, message: string, details?: ReasonDetails) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+export function skillReasonOf(thrown: unknown): SkillReason {
+  const reason = reasonOf(thrown);
+  if (!(thrown instanceof SkillFolderError)) return { reason, code: "unreadable", details: { said: reason } };
+  return { reason, code: thrown.code, details: thrown.details };
+}
 
 /** A skill as it was read from a folder or the database. */
 export interface LoadedSkill extends StoredSkill {

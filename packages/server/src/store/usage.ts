@@ -1,4 +1,5 @@
 import { type Expression, sql } from "kysely";
+import { tidySum } from "../helpers/index.ts";
 import { unlessTaken } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
 import { changesRows } from "./row-mapping.ts";
@@ -204,6 +205,6 @@ function toTotals(row: { readonly [Name in keyof Counters]?: number | string | n
     promptTokens: Number(row.prompt_tokens ?? 0),
     cachedTokens: Number(row.cached_tokens ?? 0),
     completionTokens: Number(row.completion_tokens ?? 0),
-    cost: Number(row.cost ?? 0),
+    cost: tidySum(Number(row.cost ?? 0)),
   };
 }

@@ -164,7 +164,7 @@ export const calls = {
     patternAbout: ["Write * for any text, and [*] for a star.", "* 代表任意文本，[*] 代表星号本身。"],
     masked: [
       "A secret is masked here, so that no call fits: {names}. Write * in its place to let it be anything.",
-      "以下参数的密钥已被遮盖，没有调用会与之匹配：{names}。改写为 * 表示任意内容。",
+      "以下参数的机密已被遮盖，没有调用会与之匹配：{names}。改写为 * 表示任意内容。",
     ],
     exact: ["Only calls without any other arguments", "仅限不带其他参数的调用"],
     exactly: ["No other arguments", "不带其他参数"],

@@ -1,4 +1,4 @@
-import { type Expert, expertNamePattern } from "../../skills/index.ts";
+import { type Expert, expertNamePattern, skillReasonCodes } from "../../skills/index.ts";
 import type { SkillChanges, SkillFile } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { expertsOf, findExpert, type Route, routesFor, s, toolPattern } from "../wire/index.ts";
@@ -29,7 +29,14 @@ export function skillRoutes({ skills }: HttpServices): Route[] {
         "Those of folders first.",
         s.object({
           items: s.list(s.ref("SkillSummary")),
-          failed: s.list(s.object({ folder: s.text(), reason: s.text() })),
+          failed: s.list(
+            s.object({
+              folder: s.text(),
+              reason: s.text(),
+              "code?": s.choice(skillReasonCodes, "The reason, for programs with words of their own."),
+              "details?": s.anyObject("The values in the reason."),
+            }),
+          ),
         }),
       ],
       handle: () => ({

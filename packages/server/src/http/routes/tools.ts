@@ -235,8 +235,8 @@ const isolationLabels = { 0: "none", 2: "reduced", 3: "full" } as const;
 
 async function isolationOf(info: ToolInfo, { sandbox }: HttpServices): Promise<object> {
   if (!isSandboxed(info)) return {};
-  const { level, reason } = await sandbox();
-  return { isolation: { level, label: isolationLabels[level], reason } };
+  const { level, reason, code, details } = await sandbox();
+  return { isolation: { level, label: isolationLabels[level], reason, code, details } };
 }
 
 /** Tools whose file no longer loads, served in their last good version. */

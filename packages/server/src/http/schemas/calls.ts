@@ -1,5 +1,6 @@
 import { toolErrorCodes } from "@toolrack/core";
 import { lintRules } from "../../config/index.ts";
+import { isolationCodes } from "../../sandbox/index.ts";
 import { httpErrorCodes, s } from "../wire/index.ts";
 
 const toolSummary = {
@@ -34,6 +35,8 @@ const isolation = s.object(
     level: s.choice([0, 2, 3]),
     label: s.choice(["none", "reduced", "full"]),
     "reason?": s.text("Why the level is not 3, and what would change it."),
+    "code?": s.choice(isolationCodes, "The reason, for programs with words of their own."),
+    "details?": s.anyObject("The values in the reason."),
   },
   "How a tool of the sandbox is kept from doing harm here; absent for other tools.",
 );

@@ -1,3 +1,4 @@
+import { serverReasonCodes } from "../../mcp/connect/index.ts";
 import { s } from "../wire/index.ts";
 import { callSchemas } from "./calls.ts";
 import { skillSchemas } from "./skills.ts";
@@ -67,6 +68,8 @@ const mcpServer = s.object({
   entry: s.anyObject("As it stands in `mcpServers`; values that may be secret are hidden."),
   state: s.choice(["starting", "ready", "needs-auth", "backoff", "failed", "disabled"]),
   "reason?": s.text("Why it is not ready, with the line of its process that says so."),
+  "reasonCode?": s.choice(serverReasonCodes, "The reason, for programs with words of their own."),
+  "reasonDetails?": s.anyObject("The values in the reason."),
   since: s.moment(),
   "resting?": s.boolean("Nobody called it for a while, so its process was ended; the next call starts it."),
   circuit: s.choice(

@@ -1,4 +1,10 @@
-import { DependencyError, reasonOf, shellQuote } from "../../helpers/index.ts";
+import {
+  type CodedReason,
+  DependencyError,
+  type ReasonDetails,
+  reasonOf,
+  shellQuote,
+} from "../../helpers/index.ts";
 
 /**
  * Why an upstream server did not answer. `unavailable`: the server is not running, and nothing was sent.
@@ -18,8 +24,34 @@ type FailureKind =
   | "unauthorized"
   | "timeout";
 
+/** Why a server is not ready, for programs that have words of their own for it. */
+export const serverReasonCodes = [
+  "secret_missing",
+  "setting_missing",
+  "variable_missing",
+  "entry_unusable",
+  "circle",
+  "credentials_wanted",
+  "package_missing",
+  "program_missing",
+  "program_ended",
+  "handshake_slow",
+  "unreachable",
+  "refused",
+  "answer_unusable",
+  "silent",
+  "unavailable",
+  "waits_for_caller",
+  "not_signed_in",
+] as const;
+export type ServerReasonCode = (typeof serverReasonCodes)[number];
+export type ServerReason = CodedReason<ServerReasonCode>;
+type Why = Omit<ServerReason, "reason">;
+
 /** What is known about a refusal besides its text. */
 export interface RefusalFacts {
+  /** What happened, where the kind of the error does not say it all. */
+  readonly why?: Why | undefined;
   /** The code of a JSON-RPC error. */
   readonly code?: number | undefined;
   /** The data of a JSON-RPC error. */
@@ -67,9 +99,25 @@ export class UpstreamError extends Error {
   }
 }
 
+/** How the process of a server ended. */
+export type ProcessEnd = { readonly exitCode: number } | { readonly signal: string };
+
+/** The error after the process of a server ended. `when`: the end of the sentence, such as ` before it was asked`. */
+export function processEnded(end: ProcessEnd, when = "", cause?: unknown): UpstreamError {
+  const how = "signal" in end ? `was ended by ${end.signal}` : `ended with exit code ${end.exitCode}`;
+  const why = { code: "program_ended", details: { ...end } } as const;
+  return new UpstreamError("unavailable", `It ${how}${when}.`, { why, cause });
+}
+
 /** An error that only a person can fix, mostly in the entry of the server. Trying again does not help. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
+  readonly why: Why | undefined;
+
+  constructor(message: string, why?: Why) {
+    super(message);
+    this.why = why;
+  }
 }
 
 /** The error for an upstream server through which a rack would reach itself. */
@@ -92,8 +140,9 @@ export function commandFor(action: string, ...words: readonly string[]): string 
 }
 
 /** What is said where an API needs the sign-in of a person, and there is none. */
-export function notSignedIn(key: string): string {
-  return `Nobody has signed in at the API "${key}". Sign in: toolrack apis login ${shellQuote(key)}, or on its page in the console.`;
+export function notSignedIn(key: string): ServerReason {
+  const reason = `Nobody has signed in at the API "${key}". Sign in: toolrack apis login ${shellQuote(key)}, or on its page in the console.`;
+  return { reason, code: "not_signed_in", details: { key } };
 }
 
 /** An upstream: its key, and its entry as far as that says what it is. */
@@ -133,7 +182,7 @@ export function stateAfter(
     remedy?: string | undefined;
     explanation?: string | undefined;
   },
-): { readonly state: "needs-auth" | "failed" | "backoff"; readonly reason: string } {
+): ServerReason & { readonly state: "needs-auth" | "failed" | "backoff" } {
   let message = mask(reasonOf(thrown));
   if (thrown instanceof UpstreamError) {
     // The reason that a server gives may be a page long.
@@ -141,19 +190,54 @@ export function stateAfter(
     if (message.length > LONGEST_REASON) message = `${message.slice(0, LONGEST_REASON)}…`;
   }
   message = sentence(message);
+  const { code, details: values = {} } = whyOf(thrown);
+  const masked = Object.entries(values).map(([name, value]) => [
+    name,
+    typeof value === "string" ? mask(value) : value,
+  ]);
+  const wrote = explanation === undefined ? {} : { wrote: explanation };
+  const details: ReasonDetails = { said: message, ...Object.fromEntries(masked), ...wrote };
   if (explanation !== undefined) message += ` It wrote: ${explanation}`;
   if (thrown instanceof UpstreamError && thrown.asksForCredentials) {
     const usualRemedy = canSignIn
       ? `Sign in: ${commandFor("login", key)}, or on its page in the console. For a server that takes a fixed token, give its entry a header "Authorization": "Bearer …" with the token kept as a secret.`
       : `It does not take the credentials of its entry. Put others there, kept as a secret, then restart it: ${commandFor("restart", key)}`;
     const reason = `It asks for credentials: ${message} ${otherRemedy ?? usualRemedy}`;
-    return { state: "needs-auth", reason };
+    return {
+      state: "needs-auth",
+      reason,
+      code: "credentials_wanted",
+      details: { ...details, key, canSignIn },
+    };
   }
-  // The npm registry has no such package or version. An error without a package name has another cause.
-  const isMissingPackage =
-    thrown instanceof DependencyError && thrown.packageName !== undefined && !thrown.isTemporary;
-  const isFinal = thrown instanceof ConfigurationError || isMissingPackage || isMissingProgram(thrown);
-  return { state: isFinal ? "failed" : "backoff", reason: message };
+  const isFinal =
+    thrown instanceof ConfigurationError || isMissingPackage(thrown) || isMissingProgram(thrown);
+  return { state: isFinal ? "failed" : "backoff", reason: message, code, details };
+}
+
+const codesOfKinds: Readonly<Record<FailureKind, ServerReasonCode>> = {
+  unavailable: "unavailable",
+  lost: "unavailable",
+  refused: "refused",
+  broken: "answer_unusable",
+  session: "refused",
+  busy: "unavailable",
+  unauthorized: "credentials_wanted",
+  timeout: "silent",
+};
+
+function whyOf(thrown: unknown): Why {
+  if (thrown instanceof RackCircle) return { code: "circle" };
+  if (thrown instanceof ConfigurationError) return thrown.why ?? { code: "entry_unusable" };
+  if (isMissingPackage(thrown)) return { code: "package_missing" };
+  if (isMissingProgram(thrown)) return { code: "program_missing" };
+  if (!(thrown instanceof UpstreamError)) return { code: "unavailable" };
+  return thrown.facts.why ?? { code: codesOfKinds[thrown.kind] };
+}
+
+/** Whether the npm registry has no such package or version. An error without a package name has another cause. */
+function isMissingPackage(thrown: unknown): boolean {
+  return thrown instanceof DependencyError && thrown.packageName !== undefined && !thrown.isTemporary;
 }
 
 function isMissingProgram(thrown: unknown): boolean {

@@ -30,7 +30,7 @@ import {
   type ServerLimits,
 } from "./config/entry.ts";
 import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
-import { commandFor, nameOf } from "./failures.ts";
+import { commandFor, nameOf, type ServerReason } from "./failures.ts";
 import { McpOfferings, type OfferingRequest } from "./offerings.ts";
 import type { PackageStore } from "./process/server-files.ts";
 import type { OpenApi } from "./protocol/api.ts";
@@ -90,8 +90,12 @@ export interface ServerContext extends McpServersOptions, Pick<UpstreamOptions, 
 /** How long the connection that only reads lists is kept after they are read, in milliseconds. */
 const LISTER_REST = 2_000;
 
-const LISTED_LATER =
-  "It acts with the credentials of each caller, so its tools are read with those of the first caller that has any.";
+function listedLater(problem?: string): ServerReason {
+  const reason =
+    "It acts with the credentials of each caller, so its tools are read with those of the first caller that has any.";
+  if (problem === undefined) return { reason, code: "waits_for_caller" };
+  return { reason: `${reason} ${problem}`, code: "waits_for_caller", details: { said: problem } };
+}
 
 function refusedValues(names: readonly string[]): string {
   const values = names.map((name) => `${name} (header ${callerHeader(name)}, or a secret of the token)`);
@@ -202,9 +206,9 @@ export class ManagedServer {
   async #start(origin: Origin): Promise<void> {
     if (!this.#isPersonal) return this.upstream.start();
     if (!this.wanted.isEnabled) return;
-    this.upstream.standBy(LISTED_LATER);
+    this.upstream.standBy(listedLater());
     const problem = await this.greet(origin);
-    if (problem !== undefined && this.isUnlisted) this.upstream.standBy(`${LISTED_LATER} ${problem}`);
+    if (problem !== undefined && this.isUnlisted) this.upstream.standBy(listedLater(problem));
   }
 
   /** Whether callers act with their own credentials, and the lists can be read only with those. */

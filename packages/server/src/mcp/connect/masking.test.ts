@@ -62,6 +62,12 @@ it("what keeps a server from being ready is said without the values that it was 
   expect(rack.servers.get("literal").reason).toContain("undefined [redacted]");
   expect(rack.servers.get("address").reason).toMatch(/invalid token: Basic \[redacted\]/);
   expect(rack.servers.get("command").reason).toMatch(/"\/nope\/\[redacted\]" cannot be started/);
+  expect(rack.servers.list().map(({ key, reasonCode }) => [key, reasonCode])).toEqual([
+    ["address", "credentials_wanted"],
+    ["command", "program_missing"],
+    ["header", "credentials_wanted"],
+    ["literal", "credentials_wanted"],
+  ]);
   const shown = shownOf(rack);
   for (const value of [SECRET, LITERAL, Buffer.from(`user:${SECRET}`).toString("base64")]) {
     expect(shown).not.toContain(value);

@@ -59,6 +59,10 @@ async function until(state: string, reason: RegExp): Promise<void> {
 
 it("a server starts by itself once the secret that it failed for is set, wherever that is done", async () => {
   await until("failed", /"VERSION", which is not set/);
+  expect(await ask("/api/mcp-servers/odd")).toMatchObject({
+    reasonCode: "secret_missing",
+    reasonDetails: { name: "VERSION", place: expect.stringContaining("odd.env") },
+  });
   await setSecret("2099-01-01");
   await until("failed", /answered the handshake with version/);
   expect(await ask("/api/secrets/VERSION", "PUT", { value: "2025-06-18" })).not.toHaveProperty("error");

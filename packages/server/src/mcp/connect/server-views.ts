@@ -83,9 +83,10 @@ export function viewOf(server: ManagedServer, owner: string): McpServerView {
   const problem = wanted.problem ?? catalogue.cut?.join(" ");
   const signIn = server.signIns.of(owner)?.view;
   const isAwaited = wanted.entry.api !== undefined && status.state === "ready" && signIn?.signedIn === false;
+  const missing = isAwaited && status.reason === undefined ? notSignedIn(key) : undefined;
   return {
     ...status,
-    reason: status.reason ?? (isAwaited ? notSignedIn(key) : undefined),
+    ...(missing && { reason: missing.reason, reasonCode: missing.code, reasonDetails: missing.details }),
     key,
     place: wanted.place,
     enabled: wanted.isEnabled,

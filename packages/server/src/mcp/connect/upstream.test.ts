@@ -66,6 +66,8 @@ describe("a server", () => {
     expect(rack.servers.get("odd")).toMatchObject({
       circuit: "open",
       reason: expect.stringMatching(/exit code 3/),
+      reasonCode: "program_ended",
+      reasonDetails: { exitCode: 3 },
     });
     await rack.eventually(() => rack.servers.get("odd").failures > 1, "a second attempt");
     expect(rack.servers.log("odd").map(({ text }) => text)).toContain("the database at 10.0.0.1 is gone");

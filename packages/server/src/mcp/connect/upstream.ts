@@ -7,7 +7,7 @@ import {
   type RackIdentity,
   racksFor,
 } from "../../calls/index.ts";
-import { reasonOf, unlessAborted } from "../../helpers/index.ts";
+import { type ReasonDetails, reasonOf, unlessAborted } from "../../helpers/index.ts";
 import { readServerAddress } from "../../helpers/server-address.ts";
 import type { ClientInfo } from "../wire/index.ts";
 import {
@@ -31,6 +31,8 @@ import {
   RackCircle,
   refuseCircle,
   refusedCredentials,
+  type ServerReason,
+  type ServerReasonCode,
   stateAfter,
   UpstreamError,
   waitWanted,
@@ -57,6 +59,8 @@ export interface UpstreamStatus {
   readonly state: UpstreamState;
   /** Why the server is not ready. */
   readonly reason?: string | undefined;
+  readonly reasonCode?: ServerReasonCode | undefined;
+  readonly reasonDetails?: ReasonDetails | undefined;
   /** When the server entered this state. All times are milliseconds since the epoch. */
   readonly since: number;
   /** Whether the server's process was ended because nobody called it. The next call starts it again. */
@@ -159,7 +163,7 @@ export class Upstream {
   #limits: UpstreamLimits;
   readonly #bulkhead: Bulkhead;
 
-  #reason: string | undefined;
+  #reason: ServerReason | undefined;
   #since = Date.now();
   #failureCount = 0;
   #readyAt = 0;
@@ -222,7 +226,9 @@ export class Upstream {
     const isClosed = this.state === "ready" || (this.state === "starting" && failures === 0);
     return {
       state: this.state,
-      reason: this.#reason,
+      reason: this.#reason?.reason,
+      reasonCode: this.#reason?.code,
+      reasonDetails: this.#reason?.details,
       since: this.#since,
       resting: this.#isResting,
       circuit: isClosed ? "closed" : this.state === "starting" ? "half-open" : "open",
@@ -262,7 +268,7 @@ export class Upstream {
   }
 
   /** Counts as ready without being started, because other connections to the server are used. */
-  standBy(reason?: string): void {
+  standBy(reason?: ServerReason): void {
     if (this.state === "disabled") return;
     this.#isResting = true;
     this.#enter("ready", reason);
@@ -487,7 +493,7 @@ export class Upstream {
 
   /** The error for calls while there is no session. `reason` is used when the state has none. */
   #absence(reason?: string): UpstreamError {
-    return absence(this, this.state, this.#reason ?? reason, this.#outlook);
+    return absence(this, this.state, this.#reason?.reason ?? reason, this.#outlook);
   }
 
   /**
@@ -658,8 +664,8 @@ export class Upstream {
     const { remedy } = this.#options;
     const explanation = this.lines.explanation(this.#attemptAt);
     const canSignIn = signIn !== undefined;
-    const { state, reason } = stateAfter(thrown, { key, canSignIn, mask, remedy, explanation });
-    this.lines.add("rack", reason);
+    const { state, ...why } = stateAfter(thrown, { key, canSignIn, mask, remedy, explanation });
+    this.lines.add("rack", why.reason);
     if (this.#session !== undefined) {
       if (state !== "needs-auth" || signIn?.view.signedIn !== false) {
         // Only the renewal failed. The current session is used until the server refuses it.
@@ -677,13 +683,14 @@ export class Upstream {
       const pause = Math.max(pauseAfter(this.#failureCount), waitWanted(thrown));
       this.#attemptTimer.set(pause, () => void this.#begin());
     }
-    this.#enter(state, reason);
+    this.#enter(state, why);
   }
 
-  #enter(state: UpstreamState, reason?: string): void {
-    if (state === this.state && reason === this.#reason) return;
+  #enter(state: UpstreamState, why?: ServerReason): void {
+    const reason = why?.reason;
+    if (state === this.state && reason === this.#reason?.reason) return;
     this.state = state;
-    this.#reason = reason;
+    this.#reason = why;
     this.#since = Date.now();
     if (reason !== undefined && state !== "starting" && state !== "ready")
       this.#options.logger.warn(`${nameOf(this)}: ${state}. ${reason}`);
@@ -780,7 +787,7 @@ function tokensOf(key: string, signIn: SignIn | undefined): ApiTokens {
   return {
     async token() {
       const { Authorization: sent } = (await signIn?.headers()) ?? {};
-      if (sent === undefined) throw new Error(notSignedIn(key));
+      if (sent === undefined) throw new Error(notSignedIn(key).reason);
       return sent.replace(/^Bearer /, "");
     },
     // Of several calls that were refused at the same time, the first marks the token, and all wait for the next one.

@@ -2,16 +2,16 @@ import { existsSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { defaultLimits } from "../../config/index.ts";
 import { defined, reasonOf } from "../../helpers/index.ts";
+import type { IsolationReason } from "../sandbox-types.ts";
 import { Worker } from "../worker.ts";
 import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
 import { type Confinement, nodeGuardsNetwork } from "./confinement.ts";
 import { dataKbOfTree } from "./process-tree.ts";
 import { type Reaper, restrictedProcessConfinement } from "./restricted-process.ts";
 
-interface FoundConfinement {
+/** A confinement, or why a higher level, or any level, does not work here, and what the operator can do about it. */
+interface FoundConfinement extends IsolationReason {
   readonly confinement?: Confinement;
-  /** Why a higher level, or any level, does not work here, and what the operator can do about it. */
-  readonly reason?: string;
 }
 
 /**
@@ -25,13 +25,20 @@ export async function findConfinement(
   reaper: Reaper,
   temporary: string,
 ): Promise<FoundConfinement> {
-  const best = highest === 3 ? await findBubblewrap(directory) : { reason: "Level 2 was asked for." };
+  const best = highest === 3 ? await findBubblewrap(directory) : wanted2;
   if (best.confinement !== undefined) return best;
+  const { code } = best;
   const next = await findRestrictedProcess(reaper, temporary);
-  if (next.confinement !== undefined)
-    return { confinement: next.confinement, reason: `${best.reason} ${describeLevel2()}` };
-  return { reason: `${best.reason} Level 2 cannot be had either: ${next.reason}` };
+  if (next.confinement === undefined) {
+    const reason = `${best.reason} Level 2 cannot be had either: ${next.reason}`;
+    return { reason, code, details: { ...best.details, level2: next.reason } };
+  }
+  const reason = `${best.reason} ${describeLevel2()}`;
+  const details = { ...best.details, isRoot: process.getuid?.() === 0 };
+  return { confinement: next.confinement, reason, code, details };
 }
+
+const wanted2: FoundConfinement = { reason: "Level 2 was asked for.", code: "level_2_wanted" };
 
 /** The weaknesses of level 2, for `toolrack doctor` and `show`; see docs/guides/single-file-tools.md. */
 function describeLevel2(): string {
@@ -42,16 +49,19 @@ function describeLevel2(): string {
   return `${always} As the server is not root, the tool has the server's own user: by signals it can stop the server and other programs of that user, and open the debugger of that user's other Node programs, though not of the server.`;
 }
 
-async function findBubblewrap(directory: string): Promise<FoundConfinement & { reason: string }> {
+async function findBubblewrap(directory: string): Promise<FoundConfinement> {
   if (process.platform !== "linux")
     return {
       reason: `Level 3 needs Linux; this is ${process.platform}. Run the server on Linux or in a Linux container.`,
+      code: "not_linux",
+      details: { platform: process.platform },
     };
   const bubblewrap = findInPath("bwrap");
   if (bubblewrap === undefined)
     return {
       reason:
         "bubblewrap is not installed. Install it (Debian and Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add bubblewrap) and start the server again.",
+      code: "bubblewrap_missing",
     };
   const filter = seccompFilter();
   const seccompFile = filter && join(directory, "seccomp.bpf");
@@ -73,10 +83,15 @@ async function findBubblewrap(directory: string): Promise<FoundConfinement & { r
     }
   return {
     reason: `bubblewrap is installed but does not work here: ${failure}. In a container, let it make namespaces (Docker: --security-opt seccomp=unconfined --cap-add SYS_ADMIN); on a machine of its own, allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0).`,
+    code: "bubblewrap_fails",
+    details: { said: failure },
   };
 }
 
-async function findRestrictedProcess(reaper: Reaper, directory: string): Promise<FoundConfinement> {
+async function findRestrictedProcess(
+  reaper: Reaper,
+  directory: string,
+): Promise<Omit<FoundConfinement, "code">> {
   if (process.platform === "win32") return { reason: "it needs Linux or macOS." };
   if (!nodeGuardsNetwork)
     return {
@@ -85,7 +100,7 @@ async function findRestrictedProcess(reaper: Reaper, directory: string): Promise
   try {
     const create = (nodeDataKb?: number) =>
       restrictedProcessConfinement({ reaper, directory, ...defined({ nodeDataKb }) });
-    return { confinement: await tried(create) };
+    return { confinement: await tried(create), reason: "" };
   } catch (error) {
     return { reason: `its test failed: ${reasonOf(error)}.` };
   }

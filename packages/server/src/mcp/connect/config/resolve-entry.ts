@@ -203,7 +203,9 @@ export async function expand(text: string, where: string, surroundings: Surround
   } catch (thrown) {
     // Any error but a `ConfigurationError` comes from reading a secret and names it, so the place is not added.
     const text = reasonOf(thrown);
-    throw new ConfigurationError(thrown instanceof ConfigurationError ? `${where} ${text}` : text);
+    if (!(thrown instanceof ConfigurationError)) throw new ConfigurationError(text);
+    const { code, details } = thrown.why ?? {};
+    throw new ConfigurationError(`${where} ${text}`, code && { code, details: { ...details, place: where } });
   }
 }
 
@@ -253,7 +255,10 @@ async function lookUp(
     if (value !== undefined) return { value };
     if (otherwise !== undefined) return { fallback: otherwise };
     const remedy = `Set it: toolrack settings set ${wanted}=VALUE`;
-    throw new ConfigurationError(`uses the setting "${wanted}", which is not set. ${remedy}`);
+    throw new ConfigurationError(`uses the setting "${wanted}", which is not set. ${remedy}`, {
+      code: "setting_missing",
+      details: { name: wanted },
+    });
   }
   const isSecret = inside.startsWith("secret:");
   const [, name = "", fallback] = /^(?:env:|secret:)?(.*?)(?::-(.*))?$/s.exec(inside) ?? [];
@@ -261,14 +266,18 @@ async function lookUp(
     const value = await secret(name);
     if (value !== undefined) return { value };
     const remedy = `Set it: toolrack secrets set ${name}`;
-    throw new ConfigurationError(`uses the secret "${name}", which is not set. ${remedy}`);
+    throw new ConfigurationError(`uses the secret "${name}", which is not set. ${remedy}`, {
+      code: "secret_missing",
+      details: { name },
+    });
   }
   const value = !isSecret && Object.hasOwn(environment, name) ? environment[name] : undefined;
   if (value !== undefined && (value !== "" || fallback === undefined)) return { value };
   const problem = problemOf(inside, name, isSecret);
   if (problem === undefined && fallback !== undefined) return { fallback };
   const unset = `\${${inside}}, but the variable ${name} is not set. Set it in the environment or in .env, or write \${${name}:-default}.`;
-  throw new ConfigurationError(`uses ${problem ?? unset}`);
+  const why = problem === undefined ? ({ code: "variable_missing", details: { name } } as const) : undefined;
+  throw new ConfigurationError(`uses ${problem ?? unset}`, why);
 }
 
 /** What is wrong with the spelling of a variable without a value. Never shows its default, which may be a secret. */

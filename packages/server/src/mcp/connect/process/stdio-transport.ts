@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { headOfLongMessage, isRecord, LineSplitter, ProcessGroup } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
+import type { ProcessEnd } from "../failures.ts";
 import { LONGEST_MESSAGE } from "../protocol/http-client.ts";
 import type { Message, Transport } from "../protocol/messages.ts";
 import {
@@ -54,8 +55,7 @@ export class StdioTransport implements Transport {
   onmessage?: Transport["onmessage"];
   /** How many lines on standard output were no messages. */
   noise = 0;
-  /** How the process ended, such as `ended with exit code 1`. */
-  ending: string | undefined;
+  ending: ProcessEnd | undefined;
   /** Why the server cannot be used although its process has not ended. */
   problem: string | undefined;
 
@@ -108,7 +108,7 @@ export class StdioTransport implements Transport {
       });
       child.once("spawn", resolve);
       child.once("exit", (code, signal) => {
-        this.ending = signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
+        this.ending = signal === null ? { exitCode: code ?? 0 } : { signal };
         // The last output of the process may still be in the pipe. A descendant may hold the pipe open for
         // ever, so the wait is limited.
         const closed = new Promise((done) => child.once("close", done));

@@ -10,7 +10,7 @@ import {
   rpcCodes,
 } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
-import { ConfigurationError, sentence, UpstreamError } from "../failures.ts";
+import { ConfigurationError, type ProcessEnd, processEnded, sentence, UpstreamError } from "../failures.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
 import { installedProgram, type PackageStore } from "../process/server-files.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
@@ -125,7 +125,8 @@ async function connect(
     if (signal.aborted) throw new UpstreamError("unavailable", "It was stopped while it started.");
     if (limit.aborted) {
       const message = `It did not finish the handshake within ${timeout} ms.${slowStartAdvice(entry)}`;
-      throw new UpstreamError("timeout", message);
+      const why = { code: "handshake_slow", details: { limit: timeout } } as const;
+      throw new UpstreamError("timeout", message, { why });
     }
     // Some servers of the old protocol end when the first message is not what they expect, so a second process is needed.
     const mayBeOld = prior === undefined && options.protocol === undefined;
@@ -254,12 +255,9 @@ function speaksNoOldProtocol(failure: unknown): boolean {
 }
 
 /** Describes a failed handshake. `ended`: how the server's process ended, if it did. */
-function handshakeFailure(thrown: unknown, ended: string | undefined): Error {
+function handshakeFailure(thrown: unknown, ended: ProcessEnd | undefined): Error {
   if (thrown instanceof ConfigurationError) return thrown;
-  if (ended !== undefined) {
-    const message = `It ${ended} before the handshake was complete.`;
-    return new UpstreamError("unavailable", message, { cause: thrown });
-  }
+  if (ended !== undefined) return processEnded(ended, " before the handshake was complete", thrown);
   if (!(thrown instanceof UpstreamError))
     return new UpstreamError("unavailable", reasonOf(thrown), { cause: thrown });
   const { kind, message, facts } = thrown;

@@ -123,6 +123,10 @@ export function lostConnection(error: unknown): UpstreamError | undefined {
     const message = `The connection was closed before the answer came (${why}). What it had already done may stand: check before calling it again.`;
     return new UpstreamError("broken", message, { cause: error });
   }
-  const message = sentence(`It cannot be reached: ${reason || code}`);
-  return new UpstreamError("unavailable", message, { cause: error });
+  const said = reason || code;
+  const message = sentence(`It cannot be reached: ${said}`);
+  return new UpstreamError("unavailable", message, {
+    why: { code: "unreachable", details: { said } },
+    cause: error,
+  });
 }

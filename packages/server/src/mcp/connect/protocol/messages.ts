@@ -4,6 +4,7 @@ import { logLine, waitingForTurn, whenAborted } from "@toolrack/core/internal";
 import { approvalMark } from "../../../calls/index.ts";
 import { isRecord, unlessAborted } from "../../../helpers/index.ts";
 import { fingerprintOf, type ServerEntry } from "../config/entry.ts";
+import type { ProcessEnd } from "../failures.ts";
 
 /** A message from a server, or a part of one, unchecked. */
 export type Message = Readonly<Record<string, unknown>>;
@@ -67,7 +68,7 @@ export interface Transport {
   /** Whether there is a stream for the server's own messages. Undefined: messages of all kinds share one stream. */
   readonly isListening?: boolean;
   /** How the server's process ended, if it has. */
-  readonly ending?: string | undefined;
+  readonly ending?: ProcessEnd | undefined;
   /** Why the connection ended although we did not close it, if known. */
   readonly problem?: string | undefined;
   start(): Promise<void>;

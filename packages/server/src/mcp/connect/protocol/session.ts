@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { CallClient } from "@toolrack/core";
 import { asRecord, isRecord, PassingMap, reasonOf } from "../../../helpers/index.ts";
 import { type ClientInfo, metaKeys, modernVersion, rpcCodes, tasksExtension } from "../../wire/index.ts";
-import { UpstreamError } from "../failures.ts";
+import { processEnded, UpstreamError } from "../failures.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { refusal } from "./http-errors.ts";
 import {
@@ -179,7 +179,7 @@ export class UpstreamSession {
     if (this.isClosed) return;
     this.isClosed = true;
     const { ending, problem = "Its connection was closed." } = this.#transport;
-    const reason = new UpstreamError("unavailable", ending === undefined ? problem : `It ${ending}.`);
+    const reason = ending === undefined ? new UpstreamError("unavailable", problem) : processEnded(ending);
     this.#end(reason);
     this.#listeners?.onLost(reason);
     void this.#transport.close().catch(() => {});
