@@ -8,10 +8,13 @@ import { CodeRuns, runTool, withCatalogue } from "../../packages/server/src/code
 import { upstreamOrigin } from "../../packages/server/src/config/index.ts";
 import { openSandbox } from "../../packages/server/src/sandbox/sandbox.ts";
 import { contestants } from "../contestants/index.ts";
+import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
 import { medianOf } from "../lib/median-of.ts";
-import type { Suite } from "../lib/suite.ts";
+import { median } from "../lib/statistics.ts";
+import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
 import { type Task, type TaskCall, tasks, taskTools } from "./code-tasks.ts";
+import { type FirstLine, measureFirstLines } from "./first-line.ts";
 
 interface CodeSample {
   /** Estimated tokens that the model reads, over all rounds of all tasks. */
@@ -26,8 +29,8 @@ interface CodeSample {
   readonly wrong: readonly string[];
   /** Tokens in and out of each task. */
   readonly perTask: readonly number[];
-  /** Milliseconds from a call of the tool to the first line of its code, in a fresh worker. */
-  readonly firstLine: number;
+  /** Only of the way by code. */
+  readonly firstLines?: Awaited<ReturnType<typeof measureFirstLines>>;
 }
 
 const ways = { "ours-direct": "direct", "ours-search": "search", "ours-code": "code" } as const;
@@ -57,12 +60,8 @@ export const code: Suite<CodeSample> = {
         formatNumber(medianOf(entry, "rounds")),
         formatNumber(medianOf(entry, "bytes")),
         `${entry.samples[0]?.right} of ${tasks.length}${entry.samples[0]?.wrong.map((title) => `, not: ${title}`) ?? ""}`,
-        formatNumber(medianOf(entry, "firstLine")),
       ]);
-      const columns = [
-        ...["way", "tokens in", "to direct", "tokens out", "rounds", "bytes of results", "right"],
-        "first line, ms",
-      ];
+      const columns = ["way", "tokens in", "to direct", "tokens out", "rounds", "bytes of results", "right"];
       return { title: variant, columns, rows };
     });
     const [variant] = code.variants.slice(1);
@@ -74,12 +73,42 @@ export const code: Suite<CodeSample> = {
       }),
     ]);
     const columns = ["task", ...code.contestants.map((name) => contestants[name].title)];
+    const first = firstLineReport(measured);
     return {
-      tables: [...tables, { title: `tokens of each task, ${variant}`, columns, rows: perTask }],
-      goals: [],
+      tables: [...tables, { title: `tokens of each task, ${variant}`, columns, rows: perTask }, first.table],
+      goals: first.goals,
     };
   },
 };
+
+/** Milliseconds that the first line of code may take, with a blank worker at hand. */
+const FIRST_LINE_LIMIT = 10;
+
+/** From a call to the first line of code, beside a sandboxed tool whose worker is warm. */
+function firstLineReport(measured: readonly Measured<CodeSample>[]) {
+  const goals: GoalOutcome[] = [];
+  const rows = measured.flatMap(({ variant, samples }) => {
+    const taken = samples.flatMap(({ firstLines }) => firstLines ?? []);
+    if (taken.length === 0) return [];
+    const of = (what: "warm" | "code", key: keyof FirstLine) => median(taken.map((one) => one[what][key]));
+    const goal = judgeGoal(
+      `first line of code, ${variant}, of ${FIRST_LINE_LIMIT} ms`,
+      1,
+      of("code", "time") / FIRST_LINE_LIMIT,
+    );
+    goals.push(goal);
+    return (["warm", "code"] as const).map((what) => [
+      `${what === "warm" ? "warm sandboxed tool" : "code, blank worker"}, ${variant}`,
+      formatNumber(of(what, "time")),
+      formatRatio(of(what, "time") / of("warm", "time")),
+      formatNumber(of(what, "hostCpu")),
+      formatNumber(of(what, "workerCpu")),
+      what === "warm" ? "" : describeGoal(goal),
+    ]);
+  });
+  const columns = ["what", "time, ms", "to floor", "CPU of the host, ms", "CPU of the workers, ms", "goal"];
+  return { table: { title: "from a call to the first line", columns, rows }, goals };
+}
 
 async function sample(way: Way, count: number): Promise<CodeSample> {
   const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
@@ -114,10 +143,10 @@ async function sample(way: Way, count: number): Promise<CodeSample> {
       model.answer(task.expected);
       perTask.push(model.tokensIn + model.tokensOut - before);
     }
-    const firstLine = way === "code" ? await timeToFirstLine(registry) : Number.NaN;
+    const firstLines = way === "code" ? await measureFirstLines(registry, sandbox) : undefined;
     const { tokensIn, tokensOut, rounds, bytes } = model;
     const right = tasks.length - wrong.length;
-    return { tokensIn, tokensOut, rounds, bytes, right, wrong, perTask, firstLine };
+    return { tokensIn, tokensOut, rounds, bytes, right, wrong, perTask, ...(firstLines && { firstLines }) };
   } finally {
     await sandbox.close();
     await rm(directory, { recursive: true, force: true });
@@ -231,21 +260,6 @@ async function findTools(model: ScriptedModel, names: readonly string[]): Promis
   names.forEach((name, at) => {
     if (!found[at]?.includes(rackName(name))) throw new Error(`The search does not find ${name}.`);
   });
-}
-
-async function timeToFirstLine(registry: ToolRegistry): Promise<number> {
-  const times: number[] = [];
-  for (let round = 0; round < 7; round++) {
-    // Long enough for the next blank worker to be up.
-    await new Promise((resolve) => setTimeout(resolve, 700));
-    // The monotonic clock is the same in all processes of a machine.
-    const started = process.hrtime.bigint();
-    const { content } = await registry.execute("toolrack_run", {
-      code: "return String(globalThis.process.hrtime.bigint())",
-    });
-    times.push(Number(BigInt(content) - started) / 1e6);
-  }
-  return times.toSorted((one, other) => one - other)[3]!;
 }
 
 const topics = "invoices calendars files issues pages recordings contracts sensors parcels courses".split(

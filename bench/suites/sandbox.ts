@@ -13,6 +13,7 @@ import { medianOf } from "../lib/median-of.ts";
 import { median } from "../lib/statistics.ts";
 import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
+import { treeBelow } from "./first-line.ts";
 
 interface SandboxSample {
   /** Microseconds of one call after another, by the clock: the best batch, as a busy neighbour only ever adds. */
@@ -156,13 +157,6 @@ async function microsecondsPerCall(call: Call): Promise<number> {
 /** Of all processes below this one, which here is one worker. */
 function privateMemoryOfWorkers(): number {
   return treeBelow(process.pid).reduce((sum, pid) => sum + privateKb(pid), 0) / 1024;
-}
-
-function treeBelow(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
-  return children === ""
-    ? []
-    : children.split(" ").flatMap((child) => [Number(child), ...treeBelow(Number(child))]);
 }
 
 function privateKb(pid: number): number {

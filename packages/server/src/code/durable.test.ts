@@ -38,6 +38,21 @@ return times;`);
   expect(noted[2]! - noted[1]!).toBeGreaterThanOrEqual(25);
 });
 
+it("code that is run again gets the same random numbers and ids, in whatever way it asks", {
+  timeout: 60_000,
+}, async () => {
+  const { result, ran } = await suspended(`const n = () => [
+  Math.random(), parseInt(crypto.randomUUID().slice(0, 8), 16), crypto.getRandomValues(new Uint32Array(1))[0],
+  performance.now(), globalThis.performance.now(),
+].reduce((sum, one) => sum + one, 0);
+await tools.rack.nap({ n: n() });
+await tools.rack.note({ n: n() });
+await tools.rack.pay({ n: 4 });
+return "same";`);
+  expect(result.content).toBe("same");
+  expect(ran.map((line) => line.split(" ")[0])).toEqual(["nap", "note", "pay"]);
+});
+
 /** Runs code whose worker is ended while a person is asked, and agrees. */
 async function suspended(code: string) {
   await using workspace = await TemporaryWorkspace.create(files);

@@ -170,7 +170,22 @@ function createProgram(source: RunSource): WorkerProgram {
     });
     Original.prototype.constructor = Replaced;
     globalThis.Date = Replaced;
-    performance.now = () => now() - source.startedAt;
+    whenUsed("performance", (given) => {
+      // The member has this type in every Node.
+      (given as Performance).now = () => now() - source.startedAt;
+    });
+  }
+
+  /** Changes a global object when the code first uses it: Node needs milliseconds to load some, and most code uses none. */
+  function whenUsed(name: "crypto" | "performance", change: (given: object) => void): void {
+    const original = Object.getOwnPropertyDescriptor(globalThis, name);
+    const get = () => {
+      const value = original?.get === undefined ? original?.value : original.get.call(globalThis);
+      change(value);
+      Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+      return value;
+    };
+    Object.defineProperty(globalThis, name, { get, configurable: true });
   }
 
   /** Random numbers by `seed` (mulberry32), for all ways in which code usually asks for some. */
@@ -198,8 +213,10 @@ function createProgram(source: RunSource): WorkerProgram {
       return array;
     };
     Math.random = next;
-    Object.defineProperty(globalThis.crypto, "randomUUID", { value: uuid, configurable: true });
-    Object.defineProperty(globalThis.crypto, "getRandomValues", { value: fill, configurable: true });
+    whenUsed("crypto", (given) => {
+      Object.defineProperty(given, "randomUUID", { value: uuid, configurable: true });
+      Object.defineProperty(given, "getRandomValues", { value: fill, configurable: true });
+    });
   }
 
   /** When a timer has run out, the clock shows at least the time for which it was set. */
