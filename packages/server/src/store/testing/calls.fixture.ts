@@ -680,8 +680,12 @@ export function testCalls(place: TestPlace): void {
       distant.calls.started(makeStart(record));
       await expect.poll(() => store.calls.get(record.callId)).toBeDefined();
       expect(await store.calls.settleInterrupted()).toBe(0);
-      await place.run(options, "update instances set heartbeat_at = heartbeat_at - 61000");
-      expect(await store.calls.settleInterrupted()).toBe(1);
+      const settle = async () => {
+        await place.run(options, "update instances set heartbeat_at = heartbeat_at - 61000");
+        return store.calls.settleInterrupted();
+      };
+      // A node that has just connected again takes nobody for dead for some seconds.
+      await expect.poll(settle, { timeout: 60_000, interval: 500 }).toBe(1);
       expect((await store.calls.get(record.callId))?.outcome).toBe("interrupted");
       await distant.calls.finished(record, textResult("done after all"));
       expect(await store.calls.get(record.callId)).toMatchObject({
