@@ -11,7 +11,7 @@ import { type PastSearch, PastSearches } from "../packages/server/src/calls/inde
  * `npm run eval:search -- PATH` measures how well and how fast search finds tools. PATH holds `tools.jsonl`
  * (`id`, `set`, `lang`, `name`, `description`, `parameters`, `category`) and `queries.jsonl` (`id`, `set`,
  * `lang`, `query`, `gold`: the ids of the tools that answer it). Each part of search is measured on and off, and a plain
- * BM25F beside them: every set and language in its own pool, then all in one.
+ * BM25F beside them: every set and language in its own pool, then all in one, then across languages.
  */
 async function main(args: readonly string[]): Promise<void> {
   const [path, ...rest] = args;
@@ -38,6 +38,16 @@ async function main(args: readonly string[]): Promise<void> {
   const mixed: string[][] = [];
   for (const [name, asked] of sets) mixed.push(await qualityRow(name, tools, asked));
   printTable(header, mixed);
+  const across = sets.flatMap(([name, asked]) => acrossLanguages(name, pools.get(name) ?? [], asked));
+  if (across.length > 0) {
+    console.log(
+      "\nAcross languages: tools with Chinese descriptions and English names, of which one is hidden:\n",
+    );
+    const rows: string[][] = [];
+    for (const { name, tools: hidden, queries: asked } of across)
+      rows.push(await qualityRow(name, hidden, asked));
+    printTable(header, rows);
+  }
   console.log(
     "\nLearning: half of the requests of each tool were made before, at most five; the others are asked:\n",
   );
@@ -87,6 +97,40 @@ async function qualityRow(
   for (const settings of Object.values(parts))
     row.push(quality((await buildPool(tools, settings)).search, queries));
   return row;
+}
+
+const han = /\p{Script=Han}/u;
+
+/**
+ * Chinese requests over tools of which only the English names are left, their own and those of their parameters, and the
+ * words of English names as requests over tools of which only the Chinese texts are left.
+ */
+function acrossLanguages(
+  name: string,
+  tools: readonly Candidate[],
+  queries: readonly Query[],
+): { readonly name: string; readonly tools: readonly Candidate[]; readonly queries: readonly Query[] }[] {
+  const chinese = tools.filter((tool) => han.test(tool.description ?? "") && !han.test(tool.name));
+  if (2 * chinese.length < tools.length) return [];
+  const known = new Set(chinese.map(({ id }) => id));
+  const wordsOf = (text: string) => text.replace(/([a-z])([A-Z])/g, "$1 $2").replace(/[^A-Za-z]+/g, " ");
+  const named = chinese.map(({ id, set, lang, name, parameters }) => {
+    const properties = isObject(parameters?.properties) ? Object.keys(parameters.properties) : [];
+    const left = Object.fromEntries(properties.map((property) => [property, {}]));
+    return { id, set, lang, name, parameters: { type: "object", properties: left } };
+  });
+  const described = chinese.map(({ id, set, lang, description }, at) => {
+    return { id, set, lang, name: `t${at}`, ...(description !== undefined && { description }) };
+  });
+  const asked = queries.filter(({ gold }) => gold.every((id) => known.has(id)));
+  const wanted = new Set(asked.flatMap(({ gold }) => gold));
+  const translated = chinese
+    .filter(({ id }) => wanted.has(id))
+    .map(({ id, set, name: own }) => ({ id, set, lang: "en", query: wordsOf(own), gold: [id] }));
+  return [
+    { name: `${name} → en`, tools: named, queries: asked },
+    { name: `en → ${name}`, tools: described, queries: translated },
+  ];
 }
 
 /** Finds the ids of at most ten tools, the best first. */

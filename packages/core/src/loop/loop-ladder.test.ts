@@ -173,6 +173,14 @@ describe("waiting", () => {
     expect(ladder(slow("ask_job"))).toBe("2/3/5");
   });
 
+  it("takes a call for waiting that used the time that its arguments let it wait", () => {
+    const output = (took: number, more: Step["more"]) =>
+      times(12, (): Step => ({ tool: "output", args: "7", result: "none yet", took, more }));
+    expect(ladder(output(20_000, { timeout_ms: 20_000 }))).toBe("8/12/0");
+    expect(ladder(output(20_000, { timeout: 20 }))).toBe("8/12/0");
+    expect(ladder(output(20_000, { timeout_ms: 600_000 }))).toBe("2/3/5");
+  });
+
   it("does not let a hasty repeat after a long wait jump to the stop", () => {
     const running = session();
     const waits = { tool: "wait_for_job", args: "7", result: "not yet" };

@@ -19,6 +19,8 @@ export interface Step {
   readonly took?: number;
   readonly infrastructure?: boolean;
   readonly refusal?: string;
+  /** Further arguments. */
+  readonly more?: Readonly<Record<string, unknown>>;
 }
 
 export const read = (args: string, result = `content of ${args}`): Step => ({
@@ -77,7 +79,14 @@ export function session({ enforce = false } = {}) {
     },
     candidate(step: Step): LoopCandidate {
       const { tool, args, poll, round } = step;
-      return { tool, argsKey: args, readOnly: step.readOnly === true, poll, round, args: { text: args } };
+      return {
+        tool,
+        argsKey: args,
+        readOnly: step.readOnly === true,
+        poll,
+        round,
+        args: { text: args, ...step.more },
+      };
     },
     make(step: Step): { next: LoopVerdict; finished: LoopVerdict; ran: boolean } {
       at += step.after ?? 1000;
@@ -105,7 +114,7 @@ export function session({ enforce = false } = {}) {
         startedAt,
         at,
       };
-      state = recordCall(state, record, { text: step.args });
+      state = recordCall(state, record, { text: step.args, ...step.more });
       if (blocked && next.action === "stop") state = recordStop(state, next);
       return { next, finished: assessFinished(state, record.callId), ran: record.executed };
     },

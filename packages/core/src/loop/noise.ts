@@ -87,7 +87,7 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
       spans.push({ from: from + index, to: from + index + match.length, isId });
   };
   if (part.includes("/tmp/")) add(TEMPORARY_NAME, true);
-  if (part.includes("limit-")) add(REQUESTS_LEFT, false);
+  if (part.includes("imit-")) add(REQUESTS_LEFT, false);
   if (part.includes(month)) add(writtenDate, false);
 }
 
@@ -342,7 +342,8 @@ function durationEnd(text: string, start: number, before: number): number {
   if (mayEndLabel(text, start - 1) && MEASURED.test(text.slice(Math.max(0, start - 24), start))) return end;
   if (next === undefined || next === "\n" || text.startsWith("\\n", end))
     return matchAt(TEST_LINE, text, startOfLine(text, start)) > 0 ? end : 0;
-  return text.startsWith(" elapsed", end) ? end : 0;
+  // An age grows by itself: 5 seconds ago.
+  return text.startsWith(" elapsed", end) || text.startsWith(" ago", end) ? end : 0;
 }
 
 /**
@@ -363,7 +364,8 @@ const COUNTER = new RegExp(
     String.raw`(?<=\(%[io])\d+(?=\))|(?<=\bREPL)\d+(?=:)|(?<=<i?python-input-)\d+(?:-[0-9a-f]+)?(?=>)`,
     // ==4242== of valgrind   pid=4242, tid=17   hs_err_pid4242   [ref=s12e5] of a browser's snapshot   12 turns left
     String.raw`(?<===)\d+(?===)|(?<=\bpid=)\d+(?=, tid=)|(?<=, tid=|\bhs_err_pid)\d+|(?<=\bref=s)\d+(?=e\d)`,
-    String.raw`\d+(?= turns? (?:left|remaining))`,
+    // [1024] $ of a prompt that counts commands   make[2]: of a make within another
+    String.raw`\d+(?= turns? (?:left|remaining))|(?<=^\[)\d+(?=\] [$#%>] )|(?<=\bmake\[)\d+(?=\]:)`,
   ].join("|"),
   "muy",
 );

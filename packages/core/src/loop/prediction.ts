@@ -161,7 +161,18 @@ export function isWait(like: LoopEntry | undefined, tool: string, args: unknown,
   if (like === undefined || busy === 0) return false;
   const since = busy - like.busy;
   if (since >= waitingTime || since + like.took < waitingTime) return since >= waitingTime;
-  return seemsToWait(tool, typeof args === "object" && args !== null ? args : undefined);
+  const given = typeof args === "object" && args !== null ? args : undefined;
+  return seemsToWait(tool, given) || usedItsTime(given, like.took);
+}
+
+/** Whether a call took the whole time that its arguments let it wait, in seconds or milliseconds. */
+function usedItsTime(args: object | undefined, took: number): boolean {
+  return Object.entries(args ?? {}).some(
+    ([name, value]) =>
+      typeof value === "number" &&
+      /wait|timeout|delay/i.test(name) &&
+      [value, value * 1_000].some((time) => time >= waitingTime && took >= 0.9 * time && took <= 2 * time),
+  );
 }
 
 /** Whether a call asks, after another with the same answer, for the next of a row: the next day, page or number. */

@@ -3,7 +3,7 @@ import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
 import { saysError, saysNothing } from "./inference.ts";
 import { type Noise, noiseIn } from "./noise.ts";
-import { stableResultLength } from "./thresholds.ts";
+import { stableResultLength, tellingResultLength } from "./thresholds.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
 
@@ -12,8 +12,8 @@ export interface ResultKeys {
   /** Equal for equal results of calls with equal arguments. */
   readonly resultKey: string;
   /**
-   * Equal for equal results of calls with different arguments. Of errors, times, durations, counters, and ids that the
-   * arguments do not name are left out; of other results nothing.
+   * Equal for equal results of calls with different arguments. Of errors and long results, times, durations, counters, and
+   * ids that the arguments do not name are left out; of short ones nothing.
    */
   readonly exactKey: string;
   /** The text reads like an error, although the tool did not say that it failed. */
@@ -108,7 +108,8 @@ export function textKeys(text: string, at: number, isError: boolean, args?: unkn
   const says = !isError && saysError(text);
   const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
   const keysOf = (noise: Noise | undefined, from: number, to: number): ResultKeys => {
-    const exact = noise === undefined || !(isError || says) ? hashText(text, from, to) : undefined;
+    const isExact = !(isError || says) && text.length < tellingResultLength;
+    const exact = noise === undefined || isExact || !noise.isAside ? hashText(text, from, to) : undefined;
     const isKept = noise === undefined || !noise.isAside;
     return {
       resultKey: isKept ? (exact ?? hashText(text, from, to)) : hashWithout(text, noise.spans, from, to),

@@ -237,7 +237,7 @@ const drought: LoopSignalFunction = (entries, end, head) => {
 
 /**
  * Read-only or failing calls in a row whose answers were all given before, to these or other arguments. A known answer to
- * untried arguments counts less. Ends with a new answer, and when a call changes something.
+ * untried arguments counts less, one that is no complaint least. Ends with a new answer, and when a call changes something.
  */
 const knownAnswers: LoopSignalFunction = (entries, end, head) => {
   if (!isKnownAnswer(head)) return undefined;
@@ -258,9 +258,11 @@ function isKnownAnswer({ isKnown, isNew, readOnly, isError, refused }: LoopEntry
 
 function weightOfAnswer(entry: LoopEntry): number {
   const weight = weightOfEffect(entry);
-  return entry.isNew
-    ? Math.min(weight, entry.inferred === undefined ? inferredWeight : informedWeight)
-    : weight;
+  if (!entry.isNew) return weight;
+  return Math.min(
+    weight,
+    entry.inferred === undefined || entry.isComplaint ? inferredWeight : informedWeight,
+  );
 }
 
 /** The most telling first: of two signals with the same action the first is reported. */
