@@ -72,10 +72,11 @@ const TEMPORARY_NAME =
 /** How many requests a service still grants: x-ratelimit-remaining: 4999 */
 const REQUESTS_LEFT = /(?<=rate-?limit-(?:remaining|used|reset)["']?: ?["']?)\d+/gi;
 
-/** What need not begin with a digit. Each is looked for only where a text has its mark. */
+/** What need not begin with a digit. Each is looked for only where a text has its mark; most texts have none. */
 function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to: number): void {
-  const { month, writtenDate } = calendarOf(at);
+  const { month, anyMark, writtenDate } = calendarOf(at);
   const part = from === 0 && to === text.length ? text : text.slice(from, to);
+  if (!anyMark.test(part)) return;
   for (const label of LABELS) {
     for (let found = part.indexOf(label); found >= 0; found = part.indexOf(label, found + 1)) {
       const end = matchAt(LABELLED_ID, part, found + label.length);
@@ -101,7 +102,7 @@ function addNumbers(spans: NoiseSpan[], text: string, at: number, from: number, 
     }
     let end = index + 1;
     while (end < to && isDigit(text.charCodeAt(end))) end++;
-    const next = text.charCodeAt(end);
+    const next = end < text.length ? text.charCodeAt(end) : 0;
     let after = noiseEnd(text, index, end, before, next, at);
     if (after > 0 && after <= to) {
       spans.push({ from: index, to: after, isId: false });
@@ -246,11 +247,13 @@ interface Calendar {
   readonly dates: readonly string[];
   /** The name of the month, and such dates with a time as mail, HTTP, logs and `date` write them. */
   readonly month: string;
+  /** What a text has that holds any of the names of `addNames`. */
+  readonly anyMark: RegExp;
   readonly writtenDate: RegExp;
 }
 
 let calendarDay = Number.NaN;
-let calendar: Calendar = { dates: [], month: "", writtenDate: /$^/g };
+let calendar: Calendar = { dates: [], month: "", anyMark: /$^/, writtenDate: /$^/g };
 
 function calendarOf(at: number): Calendar {
   const day = Math.floor(at / DAY);
@@ -261,12 +264,14 @@ function calendarOf(at: number): Calendar {
     const [name, number, year] = [MONTHS[date.getUTCMonth()]!, date.getUTCDate(), date.getUTCFullYear()];
     return String.raw`0?${number}[ /]${name}[ /]${year}[ :]${clock}(?: ?(?:GMT|UTC|[+-]\d{4}))?|${name} {1,2}0?${number} ${clock}(?: (?:[A-Z]{3,4} )?${year})?`;
   });
+  const month = MONTHS[near[0]!.getUTCMonth()]!;
   calendar = {
     dates: near.flatMap((date) => {
       const iso = date.toISOString().slice(0, 10);
       return [iso, iso.replaceAll("-", "/")];
     }),
-    month: MONTHS[near[0]!.getUTCMonth()]!,
+    month,
+    anyMark: new RegExp(`[iI][dD]|/tmp/|limit-|${month}`),
     writtenDate: new RegExp(String.raw`\b(?:${written.join("|")})`, "g"),
   };
   calendarDay = day;
@@ -295,10 +300,11 @@ const ZONE = / ?(?:Z|[+-]\d\d:?\d\d)/y;
 /** The letters that a unit of time begins with: s m n u h µ μ, and those of a speed: k M G. */
 function isUnit(code: number): boolean {
   if (code > 127) return code === 181 || code === 956;
-  return UNITS.has(code);
+  return UNITS[code] === 1;
 }
 
-const UNITS: ReadonlySet<number> = new Set(Array.from("smnuhkMG", (letter) => letter.charCodeAt(0)));
+const UNITS = new Uint8Array(128);
+for (const letter of "smnuhkMG") UNITS[letter.charCodeAt(0)] = 1;
 const DURATION =
   /(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b|(?<= at )[\d.]+ [kMG]?B\/s/iy;
 /** What a text says before a measured duration. What is still to come is data: "ready in 3s", "retry after 3s". */
