@@ -92,7 +92,7 @@ describe("a text says that it is an error", () => {
 
   it("finds each word of a vain answer, in small and large letters, at the beginning and behind others", () => {
     const words =
-      "no not nothing cannot can't couldn't didn't doesn't isn't wasn't unable fails failed failure denied refused rejected invalid missing unknown unauthorized forbidden nicht keine fehler ungültig introuvable erreur impossible pas não denegado 未找到 失敗 오류 ошибка";
+      "no not nothing cannot can't couldn't didn't doesn't isn't wasn't unable fails failed failure denied refused rejected invalid missing unknown unauthorized forbidden nicht keine fehler ungültig introuvable erreur échec impossible pas não denegado 未找到 失敗 오류 ошибка";
     for (const word of words.split(" "))
       for (const text of [word, word.toUpperCase(), `user 7 (${word})`, `id_4-${word}, it is`, `“${word}`])
         expect(saysError(text), text).toBe(true);

@@ -271,7 +271,7 @@ function calendarOf(at: number): Calendar {
       return [iso, iso.replaceAll("-", "/")];
     }),
     month,
-    anyMark: new RegExp(`[iI][dD]|/tmp/|limit-|${month}`),
+    anyMark: new RegExp(`[iI][dD]|/tmp/|imit-|${month}`),
     writtenDate: new RegExp(String.raw`\b(?:${written.join("|")})`, "g"),
   };
   calendarDay = day;

@@ -133,47 +133,60 @@ export interface Reachability {
 /** Milliseconds for which a lock of another process is waited for. */
 const LONGEST_WAIT = 5_000;
 
+/** Tells `reachability` when the database is lost and found, by the outcomes of the queries that are passed to it. */
+export class Availability {
+  readonly #reachability: Reachability;
+  #isLost = false;
+
+  constructor(reachability: Reachability) {
+    this.#reachability = reachability;
+  }
+
+  /** Returns the answer of a query. */
+  readonly answered = <Answer>(answer: Answer): Answer => {
+    if (this.#isLost) this.#reachability.found();
+    this.#isLost = false;
+    return answer;
+  };
+
+  /** Throws `StoreUnavailable` when the error means that, or else the error. */
+  readonly failed = (error: unknown): never => {
+    const unavailable = StoreUnavailable.from(error);
+    if (unavailable?.reason === "away" && !this.#isLost) {
+      this.#isLost = true;
+      this.#reachability.lost(unavailable);
+    }
+    throw unavailable ?? error;
+  };
+}
+
 /**
  * Wraps the dialect so that it waits for another process's lock without blocking the thread, throws `StoreUnavailable`
- * when the database cannot be used, and reports to `reachability`.
+ * when the database cannot be used, and reports to `availability`.
  */
-export function reportAvailability(dialect: Dialect, reachability: Reachability): Dialect {
+export function reportAvailability(dialect: Dialect, availability: Availability): Dialect {
   return {
-    createDriver: () => patchDriver(dialect.createDriver(), reachability),
+    createDriver: () => patchDriver(dialect.createDriver(), availability),
     createQueryCompiler: () => dialect.createQueryCompiler(),
     createAdapter: () => dialect.createAdapter(),
     createIntrospector: (db) => dialect.createIntrospector(db),
   };
 }
 
-function patchDriver(driver: Driver, reachability: Reachability): Driver {
+function patchDriver(driver: Driver, { answered, failed }: Availability): Driver {
   const patched = new WeakSet<DatabaseConnection>();
-  let isLost = false;
-  const fail = (error: unknown): never => {
-    const unavailable = StoreUnavailable.from(error);
-    if (unavailable?.reason === "away" && !isLost) {
-      isLost = true;
-      reachability.lost(unavailable);
-    }
-    throw unavailable ?? error;
-  };
-  const reportAnswer = <Answer>(answer: Answer): Answer => {
-    if (isLost) reachability.found();
-    isLost = false;
-    return answer;
-  };
   const acquire = driver.acquireConnection.bind(driver);
   // Drivers compare connections by identity, so a connection is patched here and not wrapped.
   driver.acquireConnection = async (options) => {
     // Any failure to connect, a wrong password too, means the same to the caller.
     const connection = await acquire(options).catch((error) =>
-      fail(StoreUnavailable.from(error) ?? new StoreUnavailable("away", error)),
+      failed(StoreUnavailable.from(error) ?? new StoreUnavailable("away", error)),
     );
     if (patched.has(connection)) return connection;
     patched.add(connection);
     const execute = connection.executeQuery.bind(connection);
     connection.executeQuery = <Row>(query: Parameters<typeof execute>[0]) =>
-      retryWhileLocked(() => execute<Row>(query)).then(reportAnswer, fail);
+      retryWhileLocked(() => execute<Row>(query)).then(answered, failed);
     return connection;
   };
   const rollback = driver.rollbackTransaction.bind(driver);

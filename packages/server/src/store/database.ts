@@ -1,8 +1,8 @@
 import { realpathSync } from "node:fs";
 import { CompiledQuery, type Dialect, Kysely, MysqlDialect, PostgresDialect } from "kysely";
 import type { PoolConnection } from "mysql2";
-import type { PoolConfig } from "pg";
-import { type Reachability, reportAvailability, StoreUnavailable } from "./database-errors.ts";
+import type { PoolConfig, Pool as PostgresPool } from "pg";
+import { Availability, type Reachability, reportAvailability, StoreUnavailable } from "./database-errors.ts";
 import { mysqlAddress } from "./keys.ts";
 import type { Engine, StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
@@ -21,7 +21,18 @@ export interface OpenedDatabase {
    * same database open.
    */
   readonly pending: PromisedWrites;
+  /**
+   * With PostgreSQL: runs a statement that each connection prepares once, by its name. For what every call needs: parsing
+   * and planning the statement costs more than running it.
+   */
+  readonly prepared?: (statement: PreparedStatement) => Promise<void>;
   close(): Promise<void>;
+}
+
+interface PreparedStatement {
+  readonly name: string;
+  readonly text: string;
+  readonly values: unknown[];
 }
 
 interface Scan<Row> {
@@ -63,14 +74,22 @@ export async function openDatabase(
     await opened.pending.commit();
     return opened;
   }
-  const dialect = await (engine === "postgres" ? createPostgresDialect(place) : createMysqlDialect(place));
-  const db = connect(dialect, reachability);
+  const pool = engine === "postgres" ? await createPostgresPool(place) : undefined;
+  const dialect = pool === undefined ? await createMysqlDialect(place) : new PostgresDialect({ pool });
+  const availability = new Availability(reachability);
+  const db = connect(dialect, availability);
   const pending = new PromisedWrites();
   const scan: OpenedDatabase["scan"] = async (query, signal) => {
     signal?.throwIfAborted();
     return query.execute();
   };
-  return { engine, db, pending, scan, close: () => db.destroy() };
+  const opened = { engine, db, pending, scan, close: () => db.destroy() };
+  if (pool === undefined) return opened;
+  const { answered, failed } = availability;
+  const prepared: OpenedDatabase["prepared"] = async (statement) => {
+    await pool.query(statement).then(answered, failed);
+  };
+  return { ...opened, prepared };
 }
 
 const shared = new Map<string, { readonly opened: OpenedDatabase; users: number }>();
@@ -96,7 +115,7 @@ function openShared(file: string): OpenedDatabase {
 }
 
 function openSqlite(file: string): OpenedDatabase {
-  const db = connect(createSqliteDialect(file), ignoreReachability);
+  const db = connect(createSqliteDialect(file), new Availability(ignoreReachability));
   const reader = new SqliteReader(file);
   return {
     engine: "sqlite",
@@ -116,8 +135,8 @@ function openSqlite(file: string): OpenedDatabase {
   };
 }
 
-function connect(dialect: Dialect, reachability: Reachability): StoreDatabase {
-  return new Kysely<Tables>({ dialect: reportAvailability(dialect, reachability) });
+function connect(dialect: Dialect, availability: Availability): StoreDatabase {
+  return new Kysely<Tables>({ dialect: reportAvailability(dialect, availability) });
 }
 
 /** The real path of the file, or the given path when the file does not exist yet. */
@@ -144,7 +163,7 @@ export function engineOf(url: string | undefined): Engine {
 
 const INT8 = 20;
 
-async function createPostgresDialect(url: string): Promise<Dialect> {
+async function createPostgresPool(url: string): Promise<PostgresPool> {
   // Loaded only where it is used: most workspaces keep their records in SQLite.
   const { default: pg } = await import("pg");
   const getTypeParser = (oid: number, format?: "text" | "binary") =>
@@ -174,7 +193,7 @@ async function createPostgresDialect(url: string): Promise<Dialect> {
     // reads all counts of calls to add up a few of them.
     client.query("set jit = off; set random_page_cost = 1.1").catch(() => {});
   });
-  return new PostgresDialect({ pool });
+  return pool;
 }
 
 /** For MySQL and MariaDB. */

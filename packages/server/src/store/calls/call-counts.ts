@@ -109,6 +109,15 @@ export class CallCounts {
 
   /** Statements that bring the changes into the tables. They must run in the transaction that changes the calls. */
   statements(engine: Engine): CompiledQuery[] {
+    return this.#changes().flatMap((changes) => changes.statements(engine));
+  }
+
+  /** The same as JSON: the parameters of `countingText`. */
+  toJson(): string[] {
+    return this.#changes().map((changes) => JSON.stringify(changes.rows()));
+  }
+
+  #changes(): [counts: Changes, days: Changes] {
     const now = Date.now();
     const counts = new Changes("call_counts", this.#part);
     const days = new Changes("tool_days", this.#part);
@@ -127,7 +136,7 @@ export class CallCounts {
     const kept = { span: "kept", starts_at: 0, tool_name: ALL_TOOLS };
     if (this.#kept.calls !== 0) counts.add({ ...kept, bucket: 0 }, this.#kept);
     if (this.#withBlob.calls !== 0) counts.add({ ...kept, bucket: WITH_BLOB }, this.#withBlob);
-    return [...counts.statements(engine), ...days.statements(engine)];
+    return [counts, days];
   }
 
   #addAll(calls: readonly CountedCall[], sign: 1 | -1): this {
@@ -223,9 +232,13 @@ class Changes {
     else this.#rows.set(key, { ...place, part: this.#part, calls, errors, cancelled, total });
   }
 
+  /** In one order everywhere, so that two writers of one part cannot wait for each other. */
+  rows() {
+    return [...this.#rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+  }
+
   statements(engine: Engine): CompiledQuery[] {
-    // In one order everywhere, so that two writers of one part cannot wait for each other.
-    const rows = [...this.#rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+    const rows = this.rows();
     const { key, sums } = columnsOf[this.#table];
     const statements: CompiledQuery[] = [];
     for (let at = 0; at < rows.length; ) {
@@ -246,20 +259,32 @@ function upsertText(engine: Engine, table: keyof typeof columnsOf, size: number)
   const known = texts.get(`${engine} ${table} ${size}`);
   if (known !== undefined) return known;
   const { key, sums } = columnsOf[table];
-  const columns = [...key, ...sums];
   let parameter = 0;
   const place = () => (engine === "postgres" ? `$${++parameter}` : "?");
-  const row = () => `(${columns.map(place).join(", ")})`;
+  const row = () => `(${[...key, ...sums].map(place).join(", ")})`;
+  const rows = `values ${Array.from({ length: size }, row).join(", ")}`;
+  const text = addingText(engine, table, rows);
+  texts.set(`${engine} ${table} ${size}`, text);
+  return text;
+}
+
+function addingText(engine: Engine, table: keyof typeof columnsOf, rows: string): string {
+  const { key, sums } = columnsOf[table];
   const isMysql = engine === "mysql";
   const added = sums.map((name) =>
     isMysql ? `${name} = ${name} + values(${name})` : `${name} = ${table}.${name} + excluded.${name}`,
   );
-  const text = [
-    `insert into ${table} (${columns.join(", ")})`,
-    `values ${Array.from({ length: size }, row).join(", ")}`,
+  return [
+    `insert into ${table} (${[...key, ...sums].join(", ")})`,
+    rows,
     isMysql ? "on duplicate key update" : `on conflict (${key.join(", ")}) do update set`,
     added.join(", "),
   ].join(" ");
-  texts.set(`${engine} ${table} ${size}`, text);
-  return text;
+}
+
+/** For PostgreSQL: adds what `CallCounts.toJson` returns to one of the tables. */
+export function countingText(table: keyof typeof columnsOf, parameter: string): string {
+  const { key, sums } = columnsOf[table];
+  const rows = `select ${[...key, ...sums].join(", ")} from json_populate_recordset(null::${table}, ${parameter})`;
+  return addingText("postgres", table, rows);
 }

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { CompiledQuery } from "kysely";
 import type { OpenedDatabase } from "../database.ts";
-import { isDuplicateKey } from "../database-errors.ts";
+import { isDuplicateKey, isTransientError } from "../database-errors.ts";
 import type { CallRow, Engine, StoreDatabase } from "../schema.ts";
-import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
+import { CallCounts, countedColumns, countingText, partOf } from "./call-counts.ts";
 import { blankRow, callColumns } from "./call-row.ts";
 
 /**
@@ -13,17 +13,34 @@ import { blankRow, callColumns } from "./call-row.ts";
 const LARGEST_STATEMENT = 32;
 const LONGEST_STATEMENT = 1024 * 1024;
 
+type CallTableDatabase = Pick<OpenedDatabase, "db" | "engine" | "prepared">;
+
+const assigned = callColumns.map((name) => `${name} = excluded.${name}`);
+/**
+ * Writes and counts a batch on PostgreSQL in one way there and back. The division fails, and with it all of the statement,
+ * when not every row was written: another row has its id, and is not the started row that it replaces.
+ */
+const batchText = `with written AS (insert into calls (${callColumns})
+    select ${callColumns} from json_populate_recordset(null::calls, $1)
+    on conflict (call_id) do update set ${assigned}
+      where calls.call_id = any($2) and calls.instance = $3 and calls.state = 'running' returning 1),
+  counts AS (${countingText("call_counts", "$5")}),
+  days AS (${countingText("tool_days", "$6")})
+  select 1 / (case when (select count(*) from written) = $4 then 1 else 0 end)`;
+
 /** Puts batches of rows into `calls`, and counts them in the same transaction. */
 export class CallTable {
   readonly #db: StoreDatabase;
+  readonly #prepared: OpenedDatabase["prepared"];
   readonly #engine: Engine;
   readonly #instance: string;
   readonly #part: number;
   /** The insert's text by its number of rows: building it costs more than running it. */
   readonly #inserts = new Map<number, string>();
 
-  constructor({ db, engine }: Pick<OpenedDatabase, "db" | "engine">, instance: string) {
+  constructor({ db, engine, prepared }: CallTableDatabase, instance: string) {
     this.#db = db;
+    this.#prepared = prepared;
     this.#engine = engine;
     this.#instance = instance;
     this.#part = partOf(engine, instance);
@@ -31,8 +48,9 @@ export class CallTable {
 
   /** Writes all rows or none. Deletes the started rows of the calls in `replaced`. */
   async write(rows: readonly CallRow[], replaced: readonly string[]): Promise<void> {
-    const inserts = splitRows(rows).map((group) => this.#insert(group));
     const counts = new CallCounts(this.#part).add(rows);
+    if (await this.#writeTogether(rows, replaced, counts)) return;
+    const inserts = splitRows(rows).map((group) => this.#insert(group));
     const [only] = inserts;
     // One statement is a transaction of its own. Rows of running calls are not counted.
     if (replaced.length === 0 && inserts.length === 1 && only !== undefined && counts.isEmpty) {
@@ -44,6 +62,24 @@ export class CallTable {
       for (const statement of [...inserts, ...counts.statements(this.#engine)])
         await transaction.executeQuery(statement);
     });
+  }
+
+  /** Returns false when nothing was written: the rows need a transaction, which also finds out why. */
+  async #writeTogether(
+    rows: readonly CallRow[],
+    replaced: readonly string[],
+    counts: CallCounts,
+  ): Promise<boolean> {
+    const size = rows.reduce((sum, row) => sum + row.size, 0);
+    if (this.#prepared === undefined || size > LONGEST_STATEMENT) return false;
+    const values = [JSON.stringify(rows), replaced, this.#instance, rows.length, ...counts.toJson()];
+    try {
+      await this.#prepared({ name: "calls", text: batchText, values });
+      return true;
+    } catch (error) {
+      if (isTransientError(error)) throw error;
+      return false;
+    }
   }
 
   /**
