@@ -5,7 +5,6 @@ export { type LineHandler, LineSplitter } from "./lines.ts";
 export { makeOwnFile, makeOwnFolder, readOwnFile } from "./private-files.ts";
 export { ProcessGroup, type ProcessStat, processIds, processStat } from "./processes.ts";
 export { productVersion } from "./product-version.ts";
-export { inSlices } from "./slices.ts";
 export { StackMapper } from "./stack-mapper.ts";
 export {
   amount,
@@ -14,6 +13,7 @@ export {
   DependencyError,
   defined,
   headOfLongMessage,
+  inSlices,
   LoadError,
   type LoadFailure,
   PassingMap,

@@ -25,7 +25,7 @@ import {
   withAllTools,
 } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
-import { clipDisplay, oneLine, printable, renderTable } from "../text.ts";
+import { amount, clipDisplay, oneLine, printable, renderTable } from "../text.ts";
 import { failuresIn, talkFailures, withApp } from "../workspace.ts";
 
 export interface ListOptions extends ToolQuery {
@@ -40,7 +40,6 @@ export async function list(cli: Cli, options: ListOptions): Promise<void> {
   const { tools, files } = await listed(cli);
   const fitting = tools.filter((tool) => fits(tool, options));
   if (options.tokens === true) {
-    const { showTokens } = await import("./token-costs.ts");
     return showTokens(cli, fitting);
   }
   const summaries = fitting.map(({ tokens: _, ...tool }) => tool);
@@ -333,4 +332,38 @@ function environmentRows(schema: unknown): [string, JsonSchemaObject, string[]][
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : String(JSON.stringify(value));
+}
+
+/**
+ * `toolrack list --tokens`: what each source and each tool costs a model's context, the most expensive first.
+ */
+function showTokens(cli: Cli, listed: readonly ListedTool[]): void {
+  const tools = listed.map(({ name, origin, tokens = 0 }) => ({ name, origin, tokens })).sort(byTokens);
+  const sources = [...Map.groupBy(tools, ({ origin }) => sourceOf(origin))]
+    .map(([source, own]) => ({ source, tools: own.length, tokens: total(own) }))
+    .sort(byTokens);
+  cli.answer({ tokens: total(tools), sources, tools }, () => {
+    if (tools.length > 0) {
+      const sourceRows = sources.map((one) => [String(one.tokens), String(one.tools), one.source]);
+      cli.table(["TOKENS", "TOOLS", "FROM"], sourceRows);
+      cli.print("");
+      const toolRows = tools.map(({ name, origin = "", tokens }) => [String(tokens), name, origin]);
+      cli.table(["TOKENS", "NAME", "FROM"], toolRows);
+    }
+    cli.talk(`${amount(tools.length, "tool")}, about ${total(tools)} tokens of definitions.`);
+  });
+}
+
+/** The MCP server or skill that a tool comes from; one source for all tools of files, and one for those of the rack. */
+function sourceOf(origin = ""): string {
+  const [whole] = /^mcp server .+|^skill [^/]+|^built-in/.exec(origin) ?? [];
+  return whole ?? (origin === "" ? "this rack" : "tool files");
+}
+
+function total(costs: readonly { readonly tokens: number }[]): number {
+  return costs.reduce((sum, { tokens }) => sum + tokens, 0);
+}
+
+function byTokens(one: { readonly tokens: number }, other: { readonly tokens: number }): number {
+  return other.tokens - one.tokens;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { grantedHosts, missingHosts } from "./grants.ts";
+import { grantedHosts, missingHosts } from "./egress.ts";
 
 it.each<[declared: string[] | undefined, granted: string[], hosts: string[], missing: string[]]>([
   [undefined, [], [], []],
