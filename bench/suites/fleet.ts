@@ -92,7 +92,7 @@ export const fleet: Suite<FleetSample> = {
         isLane ? formatNumber(added) : "",
         isLane ? formatRatio(ratio) : "",
         formatRatio(medianOf(entry, "cpu") / medianOf(floor, "cpu")),
-        goal.map(describeGoal).join(),
+        goal.map((one) => describeGoal(one)).join(),
       ];
     });
     const columns = ["contestant", "p50, ms", "p99, ms", "calls/s", "CPU, µs/call"];

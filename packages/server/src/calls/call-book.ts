@@ -141,6 +141,8 @@ export class LiveCall implements StartedCall {
    * it as running.
    */
   isLeft = false;
+  /** What became of the id that the caller chose: `open` until the hand-over of the call claims it, `taken` when another has it. */
+  claim: "open" | "taken" | undefined = undefined;
   /** Called when the call has ended and it is known whether its record is stored. */
   settle: ((recorded: RecordedCall) => void) | undefined = undefined;
 

@@ -91,6 +91,8 @@ interface CallsOptions {
   readonly maxCallsPerTool?: number;
   /** Tells whether the lane of a tool has a full queue, and for how many seconds a caller should wait. */
   readonly busyFor?: BusyFor | undefined;
+  /** Tells whether calls of a tool are handed over to workers, which claims their ids. */
+  readonly isHandedOver?: ((tool: ToolInfo) => boolean) | undefined;
   /** `false`: nothing is learned from searches. */
   readonly learning?: boolean | undefined;
 }
@@ -110,7 +112,7 @@ export interface Calls {
 }
 
 export function openCalls(options: CallsOptions): Calls {
-  const { book, store, logger, channel, maxCallsPerTool = 256, busyFor, learning } = options;
+  const { book, store, logger, channel, maxCallsPerTool = 256, busyFor, isHandedOver, learning } = options;
   const recorder = new CallRecorder(book, store.calls, logger);
   const service = new CallService(
     book,
@@ -120,6 +122,7 @@ export function openCalls(options: CallsOptions): Calls {
     new SearchMemory({ book, store, logger, learning }),
     busyFor,
     channel,
+    isHandedOver,
   );
   // Another node cancels a call that runs here. Its grant to do so was checked there.
   const unlisten = channel?.listen(CANCEL, async (body) => {
@@ -162,6 +165,7 @@ export class CallService implements CallFollower {
   /** How many calls wait for an answer, by tool and caller. */
   readonly #waiting = new Map<string, number>();
   readonly #busyFor: BusyFor | undefined;
+  readonly #isHandedOver: CallsOptions["isHandedOver"];
   readonly #unfollow: () => void;
   #onIdle: (() => void) | undefined;
   #runs = 0;
@@ -174,7 +178,9 @@ export class CallService implements CallFollower {
     searches: SearchMemory,
     busyFor?: BusyFor,
     channel?: Channel,
+    isHandedOver?: CallsOptions["isHandedOver"],
   ) {
+    this.#isHandedOver = isHandedOver;
     this.#busyFor = busyFor;
     this.searches = searches;
     this.#channel = channel;
@@ -200,8 +206,12 @@ export class CallService implements CallFollower {
     let live: LiveCall | undefined;
     this.#runs++;
     try {
-      if (request.callId !== undefined && request.begunAt === undefined) await this.#claim(call);
+      const isChosen = request.callId !== undefined && request.begunAt === undefined;
+      // One row claims the id and hands the call over. A server that dies leaves a call that can be completed, or nothing.
+      const isHandedOver = info !== undefined && !request.mock && this.#isHandedOver?.(info) === true;
+      if (isChosen) await this.#claim(call, isHandedOver);
       live = this.#book.enter(call, request);
+      if (isChosen && isHandedOver) live.claim = "open";
       const recording = Promise.withResolvers<RecordedCall>();
       live.settle = recording.resolve;
       const { name, input, headers, grant, sessionID, messageID, tid, signal, client, timeout } = request;
@@ -228,6 +238,7 @@ export class CallService implements CallFollower {
       if (request.canceller !== undefined)
         request.canceller.onCancel = (reason) => registry.cancel(callId, reason);
       const result = await running;
+      if (live.claim === "taken") throw callExists(callId);
       return { callId, result, ...(await recording.promise) };
     } finally {
       this.#leave(call, live);
@@ -359,13 +370,15 @@ export class CallService implements CallFollower {
   /**
    * Reserves the id that a caller chose, before the call begins. Throws `CallRefused` when the id is taken.
    */
-  async #claim(call: AnnouncedCall): Promise<void> {
+  async #claim(call: AnnouncedCall, isClaimedLater: boolean): Promise<void> {
     const { callId } = call;
     // A call under way may not be in the store yet, and on a full disk never is.
     const isKnown = () => this.#book.registry.getState(callId) !== undefined;
-    if (!isKnown() && (await this.#calls.claim({ ...call, parameters: {} })) && !isKnown()) return;
-    const problem = `There is a call "${callId}" already. Leave callId out to get a new one.`;
-    throw new CallRefused("call_exists", problem, { callId });
+    const isFree = async () =>
+      isClaimedLater
+        ? (await this.#calls.get(callId)) === undefined
+        : this.#calls.claim({ ...call, parameters: {} });
+    if (isKnown() || !(await isFree()) || isKnown()) throw callExists(callId);
   }
 
   #whenIdle(limit: number): Promise<void> {
@@ -419,6 +432,11 @@ function recordsFull({ records, bytes, reason }: HeldRecords): CallRefused {
     { reason, heldRecords: records, heldBytes: bytes },
     RETRY_AFTER,
   );
+}
+
+function callExists(callId: string): CallRefused {
+  const problem = `There is a call "${callId}" already. Leave callId out to get a new one.`;
+  return new CallRefused("call_exists", problem, { callId });
 }
 
 function laneBusy(

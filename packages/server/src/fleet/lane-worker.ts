@@ -204,7 +204,7 @@ export class LaneWorker {
       await link.send(node, { kind: "declined", callId });
       return;
     }
-    if (!(await this.#take(handover, age))) return;
+    if (!(await this.#take(handover, written, age))) return;
     const performed: Performed = { node, events: [], timer: undefined, pause: undefined };
     this.#performed.set(callId, performed);
     // Most calls have ended before it would be told that they began.
@@ -239,10 +239,13 @@ export class LaneWorker {
   }
 
   /** Makes the call one of this process, unless another has it or had it and may not be followed. */
-  async #take({ call: { callId }, instance, isIdempotent }: Handover, age: number): Promise<boolean> {
+  async #take(handover: Handover, written: string, age: number): Promise<boolean> {
     const { lanes } = this.#options.calls;
+    const { call, lane, instance, isIdempotent, started } = handover;
+    const { callId } = call;
+    const unwritten = started && { call: started, lane, handover: written };
     for (let waited = age; ; waited += ROW_EVERY) {
-      if (await lanes.take(callId, instance)) return true;
+      if (await lanes.take(callId, instance, unwritten)) return true;
       const row = await lanes.read(callId);
       if (row !== undefined && row.instance !== instance) {
         // It began elsewhere. A tool that may not run twice is left to the sweep, which says that its outcome is unknown.

@@ -25,6 +25,8 @@ export interface Handover {
   readonly instance: string;
   /** What the room of calls has to say of the call, for its record. */
   readonly about: unknown;
+  /** From what the row is made, when the worker may be quicker than the server to write it. */
+  readonly started?: StartedCall | undefined;
 }
 
 /** What stands in a queue: which call it is and, unless that is long, the handover. */
@@ -41,13 +43,22 @@ export interface LanesOptions {
   readonly seal: (text: string) => string;
   readonly unseal: (text: string) => string;
   /** The call's entry in the book of live calls, and what its performer must know of it. */
-  readonly describe: (callId: string) => { readonly live: StartedCall; readonly about: unknown } | undefined;
+  readonly describe: (callId: string) => DescribedCall | undefined;
+  /** Notes that another call has the id that the caller chose. */
+  readonly taken: (callId: string) => void;
   /** Notes that a worker performs the call, and that it has ended and is on record or not. */
   readonly handed: (callId: string, lane: string) => void;
   readonly ended: (callId: string, isRecorded: boolean) => void;
   /** Lanes that this process serves itself: their tools run here. */
   readonly own?: readonly string[];
   readonly logger: Logger;
+}
+
+interface DescribedCall {
+  readonly live: StartedCall;
+  readonly about: unknown;
+  /** The row claims the id that the caller chose, so nobody may perform the call before it is written. */
+  readonly isClaimed: boolean;
 }
 
 /** A call that this process admitted and that has not ended. */
@@ -57,6 +68,9 @@ interface OpenCall {
   readonly version: string;
   readonly end: PromiseWithResolvers<PerformedCall>;
   handover: string;
+  known: DescribedCall | undefined;
+  /** The writing of its row. */
+  writing: Promise<void> | undefined;
   /** Whether its row is written, so that a worker may take it. */
   isHanded: boolean;
   /** The queue it stands in. */
@@ -78,6 +92,10 @@ const LOOK_AGAIN_AFTER = 5_000;
 const ABORT_LIMIT = 2_500;
 /** Milliseconds that a worker has more than the caller, so that it is the one who says that the time is over. */
 const GRACE = 1_000;
+/** Milliseconds after which a call that was put into a queue gets its row from here. Most have ended by then. */
+const WRITE_AFTER = 10;
+/** Milliseconds between two attempts to write a row while the store is away. */
+const WRITE_AGAIN = 200;
 const USUAL_MOST_WAITING = 1_000;
 const COUNT_EVERY = 500;
 
@@ -140,7 +158,15 @@ export class Lanes implements CallDispatcher {
   submit(lane: string, handed: HandedCall): Promise<PerformedCall> {
     const open: OpenCall = {
       ...{ handed, lane, version: versionOf(handed.tool), end: Promise.withResolvers() },
-      ...{ handover: "", isHanded: false, queue: undefined, worker: undefined, abort: undefined },
+      ...{
+        handover: "",
+        known: undefined,
+        writing: undefined,
+        isHanded: false,
+        queue: undefined,
+        worker: undefined,
+        abort: undefined,
+      },
       lookedAt: Date.now(),
     };
     const { callId } = handed;
@@ -149,7 +175,7 @@ export class Lanes implements CallDispatcher {
     count.waiting++;
     handed.onAbort = (reason) => {
       open.abort = reason;
-      if (open.isHanded) void this.#abort(open);
+      void this.#abort(open);
     };
     void this.#hand(open).catch((error) => open.end.reject(error));
     return open.end.promise.finally(() => {
@@ -175,17 +201,50 @@ export class Lanes implements CallDispatcher {
     const { handed, lane, version } = open;
     const { callId, tool } = handed;
     const known = describe(callId);
+    open.known = known;
     if (known === undefined) throw new Error(`The call ${callId} is not in the book of live calls.`);
     const handover: Handover = {
       ...{ call: handed.admitted(), lane, version, about: known.about, isIdempotent: isRepeatable(tool) },
       ...{ node: link.id, instance: calls.lanes.instance },
     };
-    open.handover = seal(JSON.stringify(handover));
+    // Nobody else has the id, so the worker may write the row. That takes a write and a wait off most calls.
+    const isUnwritten = calls.lanes.postpone(callId) && !known.isClaimed;
+    const started = isUnwritten ? startedOf(known.live) : undefined;
+    open.handover = seal(JSON.stringify({ ...handover, started }));
     note(callId, lane);
-    // Both at once: a worker that is quicker than the database waits for the row.
-    await Promise.all([calls.lanes.hand(known.live, lane, open.handover), this.#enqueue(open)]);
-    open.isHanded = true;
-    if (open.abort !== undefined) await this.#abort(open);
+    if (!isUnwritten || open.handover.length > LONGEST_JOB) {
+      await this.#write(open);
+      await this.#enqueue(open);
+      return;
+    }
+    await this.#enqueue(open);
+    if (open.queue === undefined) await this.#write(open);
+    else setTimeout(() => void this.#write(open).catch((error) => open.end.reject(error)), WRITE_AFTER);
+  }
+
+  /** Writes the row of a call, unless the call has ended. Waits while the store is away. */
+  #write(open: OpenCall): Promise<void> {
+    open.writing ??= this.#writeRow(open);
+    return open.writing;
+  }
+
+  async #writeRow(open: OpenCall): Promise<void> {
+    const { calls, taken } = this.#options;
+    const { handed, lane, handover, known } = open;
+    const { callId } = handed;
+    while (known !== undefined && this.#open.get(callId) === open) {
+      try {
+        const isMine = await calls.lanes.hand({ call: known.live, lane, handover });
+        open.isHanded = true;
+        if (isMine || !known.isClaimed) return;
+        calls.lanes.release(callId);
+        taken(callId);
+        throw new Error(`There is a call "${callId}" already.`);
+      } catch (error) {
+        if (!calls.lanes.mayTryAgain(error)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, WRITE_AGAIN));
+      }
+    }
   }
 
   #enqueueAll(): void {
@@ -235,6 +294,7 @@ export class Lanes implements CallDispatcher {
     const timer = setTimeout(() => void this.#settle(open, error), ABORT_LIMIT);
     void end.promise.catch(() => {}).finally(() => clearTimeout(timer));
     try {
+      await this.#write(open);
       if (await calls.lanes.withdraw(callId)) {
         if (open.queue !== undefined) void this.#leave(open.queue, callId);
         end.reject(abort);
@@ -256,6 +316,7 @@ export class Lanes implements CallDispatcher {
       const row = await calls.lanes.read(callId);
       if (row !== undefined) await calls.lanes.settle(callId, row.instance, error);
       await this.#adopt(open);
+      if (row === undefined && open.abort !== undefined) open.end.reject(open.abort);
     } catch {
       // The store is away too. The call ends here, and its record waits for the store.
       if (open.abort !== undefined) open.end.reject(open.abort);
@@ -322,7 +383,7 @@ export class Lanes implements CallDispatcher {
     this.#count(open.lane).waiting--;
     if (!isRunning) return;
     open.handed.began(GRACE);
-    if (open.abort !== undefined && open.isHanded) void this.#abort(open);
+    if (open.abort !== undefined) void this.#abort(open);
   }
 
   /** Looks at the rows of open calls, and now and then for calls that dead processes left. Never rejects. */
@@ -445,6 +506,30 @@ export function jobIdOf(callId: string): string {
   return /^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$/.test(callId)
     ? callId
     : `call-${Buffer.from(callId).toString("hex")}`;
+}
+
+/** What the row of a call that has begun is made of, without the rest of its entry in the book. */
+function startedOf(live: StartedCall): StartedCall {
+  const { callId, parentCallId, toolName, displayName, sessionID, caller, timestamp, depth, owner } = live;
+  const { via, expert, line, rootCallId, parameters } = live;
+  return {
+    ...{
+      callId,
+      toolName,
+      displayName,
+      sessionID,
+      caller,
+      timestamp,
+      parameters,
+      via,
+      expert,
+      line,
+      rootCallId,
+    },
+    ...(parentCallId !== undefined && { parentCallId }),
+    ...(depth !== undefined && { depth }),
+    ...(owner !== undefined && { owner }),
+  };
 }
 
 /** What a tool says while it runs. */

@@ -30,7 +30,11 @@ export async function openLanes(parts: LaneParts): Promise<Lanes | undefined> {
     ...opened,
     describe: (callId) => {
       const live = book.get(callId);
-      return live && { live, about: book.handoverOf(live) };
+      return live && { live, about: book.handoverOf(live), isClaimed: live.claim === "open" };
+    },
+    taken: (callId) => {
+      const live = book.get(callId);
+      if (live !== undefined) Object.assign(live, { claim: "taken", isLeft: true });
     },
     handed: (callId, lane) => {
       const live = book.get(callId);

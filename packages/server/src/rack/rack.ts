@@ -162,6 +162,7 @@ export async function openRack(
     channel,
     maxCallsPerTool,
     busyFor: lanes && ((tool) => lanes.busyFor(tool)),
+    isHandedOver: lanes && ((tool) => lanes.laneOf(tool) !== undefined),
     learning: config.search?.learning,
   });
   rack.calls = calls;

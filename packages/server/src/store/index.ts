@@ -3,7 +3,7 @@ export type { Blobs } from "./blobs.ts";
 export type { CallQuery } from "./calls/call-query.ts";
 export type { CallLine, CallTrace, StartedCall, StoredCall } from "./calls/call-row.ts";
 export type { CallStore } from "./calls/calls.ts";
-export type { LaneCall, LaneCalls } from "./calls/lane-calls.ts";
+export type { LaneCall, LaneCalls, LaneHandover } from "./calls/lane-calls.ts";
 export type { HeldRecords } from "./calls/waiting-records.ts";
 export type {
   ChatMessage,

@@ -147,6 +147,40 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     expect(ended.includes("outcome_unknown") || repeatedIn(noted).length > 0).toBe(true);
   });
 
+  it("runs an id that two servers get at once on one of them, and completes what a dead server had handed over", async () => {
+    const doomed = stack.use(await ServerProcess.start(workspace.directory, { env }));
+    const pairs = Array.from({ length: 10 }, async (_, n) => {
+      const send = (to: ServerProcess) => to.call("wide", { n: 500 + n }, { callId: `pair-${n}` });
+      const both = await Promise.all([send(server), send(doomed)]);
+      return both.map(({ body }) => body.error?.code ?? body.status).sort();
+    });
+    expect(await Promise.all(pairs)).toEqual(Array(10).fill(["call_exists", "completed"]));
+    const begun = () => linesOf(workspace.directory, "begun.txt").map(Number);
+    expect(
+      repeatedIn(
+        begun()
+          .filter((n) => n >= 500 && n < 600)
+          .map(String),
+      ),
+    ).toEqual([]);
+
+    const ids = Array.from({ length: 30 }, (_, n) => 600 + n);
+    const broken = ids.map((n) =>
+      doomed.call("wide", { n, ms: 30 }, { callId: `left-${n}` }).catch(() => {}),
+    );
+    for (; !begun().some((n) => n >= 600); ) await sleep(1);
+    await doomed.end("SIGKILL");
+    await Promise.all(broken);
+    const known = (await Promise.all(ids.map((n) => server.ask(`/api/calls/left-${n}`)))).flatMap(
+      ({ status, body }) => (status === 200 ? [String(body.callId)] : []),
+    );
+    expect(known.length).toBeGreaterThan(0);
+    for (const callId of known) {
+      const { status } = await until(callId, (record) => record.status !== "running");
+      expect([callId, status]).toEqual([callId, "completed"]);
+    }
+  }, 60_000);
+
   it("waits for Redis with a clear state, and runs other tools meanwhile", async () => {
     await queue.goAway();
     const waiting = server.call("once", { n: 300 }, { callId: "waits" });

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { PassingMap } from "../../helpers/index.ts";
-import { isDuplicateKey, isTransientError, StoreUnavailable } from "../database-errors.ts";
+import { isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
 import type { CallTable } from "./call-table.ts";
@@ -157,14 +157,20 @@ export class CallWriter {
     this.#arm();
   }
 
-  /** Resolves when the database has the row of a call that another process may take from now on. */
+  /** Leaves the row of a call that has begun to whoever performs it. Returns false when it is written, or being written. */
+  postpone(callId: string): boolean {
+    this.#starts.entries.delete(callId);
+    return !this.#running.has(callId);
+  }
+
+  /**
+   * Resolves when the database has the row of a call that another process may take from now on. Rejects when it has a row
+   * with that id already.
+   */
   async hand(row: CallRow): Promise<void> {
-    const { call_id } = row;
-    await untilWritten(async () => {
-      this.#starts.entries.delete(call_id);
-      await this.#table.write([row], this.#running.has(call_id) ? [call_id] : []);
-    });
-    this.#running.add(call_id);
+    this.#starts.entries.delete(row.call_id);
+    this.#running.add(row.call_id);
+    await this.#table.write([row], []);
   }
 
   /** Another process has recorded the call. */
@@ -347,16 +353,5 @@ export class CallWriter {
     this.#retryTimer = undefined;
     this.#finishes.unshift(...this.#refused);
     this.#refused = [];
-  }
-}
-
-/** Repeats a write that met a row of the same call, which another write was just replacing. */
-async function untilWritten(write: () => Promise<void>): Promise<void> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await write();
-    } catch (error) {
-      if (!isDuplicateKey(error) || attempt === 3) throw error;
-    }
   }
 }

@@ -1,6 +1,7 @@
 import type { ToolErrorResponse } from "@toolrack/core";
 import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
+import { isDuplicateKey, isTransientError } from "../database-errors.ts";
 import type { Instance } from "../instances.ts";
 import { toKey } from "../keys.ts";
 import { updateRows } from "../row-mapping.ts";
@@ -22,10 +23,18 @@ export interface LaneCall {
   readonly timestamp: number;
 }
 
+/** What the row of a call of a lane is made of. */
+export interface LaneHandover {
+  readonly call: StartedCall;
+  readonly lane: string;
+  /** What the call's performer needs. */
+  readonly handover: string;
+}
+
 interface LaneCallsParts {
   readonly blobs: Pick<Blobs, "write" | "read">;
   readonly instance: Instance;
-  readonly writer: Pick<CallWriter, "hand" | "adopt" | "release">;
+  readonly writer: Pick<CallWriter, "hand" | "postpone" | "claim" | "adopt" | "release">;
 }
 
 /**
@@ -47,13 +56,33 @@ export class LaneCalls {
     return this.#parts.instance.id;
   }
 
-  /** Resolves when the row says that the call waits for a process of the lane. */
-  async hand(call: StartedCall, lane: string, handover: string): Promise<void> {
+  /** Leaves the row of a call that has begun here to `hand` or to the process that takes it. False when there may be a row. */
+  postpone(callId: string): boolean {
+    return this.#parts.writer.postpone(toKey(callId));
+  }
+
+  /**
+   * Resolves when the row says that the call waits for a process of the lane. Resolves with false when the row is not this
+   * process's: another one has the call, or had it.
+   */
+  async hand({ call, lane, handover }: LaneHandover): Promise<boolean> {
     const { blobs, instance, writer } = this.#parts;
     const isLong = handover.length > LONGEST_INLINE;
     const blob = isLong ? await blobs.write(handover) : undefined;
-    const row = { ...toStartedRow(call, instance.id), lane, more: isLong ? null : handover };
-    await writer.hand({ ...row, more_blob: blob?.name ?? null });
+    const handed = { lane, more: isLong ? null : handover, more_blob: blob?.name ?? null };
+    try {
+      await writer.hand({ ...toStartedRow(call, instance.id), ...handed });
+      return true;
+    } catch (error) {
+      if (!isDuplicateKey(error)) throw error;
+      const mine = { call_id: toKey(call.callId), state: "running", instance: instance.id } as const;
+      return (await updateRows(this.#database.db, "calls", mine, handed)) > 0;
+    }
+  }
+
+  /** Whether a write that failed may succeed later, because the store is away or busy. */
+  mayTryAgain(error: unknown): boolean {
+    return isTransientError(error);
   }
 
   /**
@@ -87,9 +116,22 @@ export class LaneCalls {
     return { instance, handover };
   }
 
-  /** Makes the call one of this process. Returns false when `from` does not have it any more. */
-  async take(callId: string, from: string): Promise<boolean> {
+  /**
+   * Makes the call one of this process. Returns false when `from` does not have it any more. `unwritten` is given when
+   * `from` may not have written the row: then the one who is first writes it.
+   */
+  async take(callId: string, from: string, unwritten?: LaneHandover): Promise<boolean> {
     const { instance, writer } = this.#parts;
+    if (unwritten !== undefined) {
+      const { call, lane, handover: more } = unwritten;
+      try {
+        await writer.claim({ ...toStartedRow(call, instance.id), lane, more });
+        writer.adopt(toKey(callId));
+        return true;
+      } catch (error) {
+        if (!isDuplicateKey(error)) throw error;
+      }
+    }
     const { numUpdatedRows } = await this.#database.db
       .updateTable("calls")
       .set({ instance: instance.id })

@@ -17,6 +17,7 @@ const work = async ({ input, signal, callId }) => {
 };
 export const once = Tool.define({ name: "once", description: "Counts.", parameters, metadata: { lane: "heavy" }, execute: work });
 export const again = Tool.define({ name: "again", description: "Counts.", parameters, metadata: { lane: "heavy", idempotent: true }, execute: work });
+export const wide = Tool.define({ name: "wide", description: "Counts.", parameters, metadata: { lane: "wide", idempotent: true }, execute: work });
 export const limited = Tool.define({ name: "limited", description: "Counts.", parameters, metadata: { lane: "heavy" },
   execute: async ({ input }) => { note("limited.txt", "begin"); await sleep(input.ms); note("limited.txt", "end"); return 1; } });
 export const here = Tool.define({ name: "here", description: "Runs where it arrives.", parameters: { type: "object", properties: { size: { type: "integer" } } },
