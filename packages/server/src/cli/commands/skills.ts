@@ -12,7 +12,8 @@ import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { amount, printable } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
-import { printTools, toolSummary } from "./tools.ts";
+import { printTools } from "./list.ts";
+import { toolSummary } from "./tools.ts";
 
 export type SkillAction = "list" | "show" | "import" | "export" | "trust" | "remove";
 
