@@ -11,7 +11,7 @@ import type { App } from "../rack/index.ts";
 import type { CallTrace, Page, StoredApproval } from "../store/index.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, exitCodeOf } from "./cli-error.ts";
-import type { AnsweredTool } from "./commands/list.ts";
+import type { AnsweredTool } from "./listed-tools.ts";
 import type { ServerClient } from "./server-client.ts";
 import { amount } from "./text.ts";
 import { talkingLogger, withApp } from "./workspace.ts";

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, renameSync, type Stats, writeFileSync } from
 import { join } from "node:path";
 import type { Workspace } from "../config/index.ts";
 import type { Cli } from "./cli.ts";
-import type { ListedTool } from "./commands/list.ts";
+import type { ListedTool } from "./listed-tools.ts";
 import { entryAt } from "./workspace.ts";
 
 /**

@@ -5,6 +5,7 @@ import { declaredTool, isHelperTool } from "../../calls/index.ts";
 import { asRecord, isRecord } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
+import { type ListedTool, printTools, toolsAt } from "../listed-tools.ts";
 import {
   describeType,
   exampleCall,
@@ -17,7 +18,6 @@ import { addOthers, toolAt, withAllTools } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
 import { oneLine, printable, renderTable } from "../text.ts";
 import { talkFailures, withApp } from "../workspace.ts";
-import { type ListedTool, printTools, toolsAt } from "./list.ts";
 
 /** `toolrack types`: the tools as an interface of TypeScript, for `createClient` of `@toolrack/core/client`. */
 export async function types(cli: Cli, { expert }: { readonly expert?: string }): Promise<void> {
