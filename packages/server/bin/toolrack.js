@@ -27,7 +27,9 @@ if (isOld && node === process.execPath) {
 if (existsSync(source)) runSources(await part("node:child_process"));
 else {
   keepCompiledCode();
-  await import("../dist/main.js");
+  const [, , command, ...words] = process.argv;
+  const isDone = command === "list" && (await (await import("../dist/quick-list.js")).listQuickly(words));
+  if (!isDone) await import("../dist/main.js");
 }
 
 /**

@@ -1,8 +1,7 @@
-import type { CommanderError } from "commander";
-import { Cli, type GlobalOptions, type OutputStream, type Surroundings } from "./cli.ts";
+import { CommanderError } from "commander";
+import { Cli, type OutputStream, type Surroundings } from "./cli.ts";
 import { type CliError, exitCodes, toCliError, usageError } from "./cli-error.ts";
-import type { ListOptions } from "./commands/list.ts";
-import type { Action } from "./program.ts";
+import { makeProgram } from "./program.ts";
 import { type ProtectedProcess, protectProcess } from "./protect-process.ts";
 import { ownProgram } from "./start-command.ts";
 import { printable } from "./text.ts";
@@ -46,53 +45,29 @@ export async function runCommand(
   const { stdout, stderr } = surroundings;
   const json = args.includes("--json");
   let code: number = exitCodes.ok;
-  const perform = async (options: GlobalOptions, action: Action) => {
+  const program = makeProgram(async (options, action) => {
     const cli = new Cli(options, surroundings);
     onStart(cli);
     await action(cli);
     code = cli.exitCode;
-  };
+  });
+  for (const command of [program, ...program.commands]) {
+    command.exitOverride().configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      writeErr: (text) => void stderr.write(text),
+      outputError: (text, write) => json || write(text),
+    });
+  }
   try {
-    const plain = plainList(args);
-    if (plain !== undefined) {
-      await perform(plain, async (cli) => (await import("./commands/list.ts")).list(cli, plain));
-      return code;
-    }
-    const { makeProgram } = await import("./program.ts");
-    const program = makeProgram(perform);
-    for (const command of [program, ...program.commands]) {
-      command.exitOverride().configureOutput({
-        writeOut: (text) => void stdout.write(text),
-        writeErr: (text) => void stderr.write(text),
-        outputError: (text, write) => json || write(text),
-      });
-    }
     await program.parseAsync([...args], { from: "user" });
     return code;
   } catch (thrown) {
-    if (!isOfCommander(thrown)) return report(toCliError(thrown), json, surroundings);
+    if (!(thrown instanceof CommanderError)) return report(toCliError(thrown), json, surroundings);
     // Help and version end with 0; all other errors of commander are usage errors.
     if (thrown.exitCode === 0) return exitCodes.ok;
     if (!json || thrown.code === "commander.help") return exitCodes.usage;
     return report(usageError(thrown.message.replace(/^error: /, "")), json, surroundings);
   }
-}
-
-const listSwitches = ["--all", "--json", "--no-color", "--tokens"];
-
-/**
- * Reads the usual words of `list` without the program of all commands: loading that takes as long as Node's own start, and a
- * listing that is stored needs nothing else. Undefined for all other words.
- */
-function plainList([command, ...words]: readonly string[]): (GlobalOptions & ListOptions) | undefined {
-  if (command !== "list" || words.some((word) => !listSwitches.includes(word))) return undefined;
-  const has = (word: string) => words.includes(word);
-  return { json: has("--json"), all: has("--all"), tokens: has("--tokens") };
-}
-
-/** Recognised by its code, because its class would load commander. */
-function isOfCommander(thrown: unknown): thrown is CommanderError {
-  return thrown instanceof Error && "code" in thrown && String(thrown.code).startsWith("commander.");
 }
 
 function report(error: CliError, json: boolean, { stdout, stderr, env }: Surroundings): number {
