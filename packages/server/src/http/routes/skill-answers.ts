@@ -3,7 +3,7 @@ import type { SkillLibrary } from "../../skills/index.ts";
 import { SkillChangedError, type StoredSkillTool } from "../../store/index.ts";
 import { HttpError, s } from "../wire/index.ts";
 
-export const skillParams = { id: s.text({ minLength: 1, maxLength: 128, description: "Its id or name." }) };
+export const skillParams = { id: s.text("Its id or name.", { minLength: 1, maxLength: 128 }) };
 
 /** The member of a body that says on which version of a skill, tool or expert the change is based. */
 export const seenVersion = {
