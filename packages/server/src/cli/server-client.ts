@@ -9,7 +9,7 @@ import {
   readServerAddress,
   type ServerAddress,
 } from "../helpers/server-address.ts";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord, parsedJson } from "../helpers/values.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, isCliError } from "./cli-error.ts";
 import { findWorkspace } from "./workspace.ts";
@@ -108,15 +108,6 @@ function jsonOf(response: Response): Promise<unknown> {
   return response.json().catch(() => undefined);
 }
 
-/** Undefined when the text is not JSON. */
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body);
-  } catch {
-    return undefined;
-  }
-}
-
 interface Answer {
   readonly response: IncomingMessage;
   /** Set when the server agreed to speak another protocol. */
@@ -160,7 +151,7 @@ async function checkProof(
   const nonce = newNonce();
   const asked = request(`${url}/identity/${nonce}`).end();
   const answer = await answerTo(asked, patience)
-    .then(async ({ response }) => parsed(await text(response)))
+    .then(async ({ response }) => parsedJson(await text(response)))
     .catch((error: Error) => {
       throw gone(url, advice, error);
     });

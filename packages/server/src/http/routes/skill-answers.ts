@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { parsedJson } from "../../helpers/index.ts";
 import type { SkillLibrary } from "../../skills/index.ts";
 import { SkillChangedError, type StoredSkillTool } from "../../store/index.ts";
 import { HttpError, s } from "../wire/index.ts";
@@ -72,19 +73,9 @@ export function skillToolView(
     toolId: tool.id,
     toolName: tool.name,
     skillName: skill.name,
-    usage: usageOf(tool.usage),
+    usage: tool.usage === "" ? undefined : parsedJson(tool.usage, tool.usage),
     rackName,
     status: failure === undefined ? (isOff ? "disabled" : "ok") : "failed",
     failure,
   };
-}
-
-/** Parses JSON; other text is returned as it is. */
-function usageOf(usage: string): unknown {
-  if (usage === "") return undefined;
-  try {
-    return JSON.parse(usage);
-  } catch {
-    return usage;
-  }
 }
