@@ -39,17 +39,10 @@ export const MOST_TOOLS = 2_000;
 /** The text of a file that is longer than this is not shown, in bytes. */
 const LONGEST_SHOWN = 256 * 1024;
 
-export function skillSummary(skills: SkillLibrary, skill: Skill): Record<string, unknown> {
-  const { directory: _directory, code: _code, revision: _revision, ...shown } = skill;
-  const { frontMatterText: _text, tools, ...rest } = shown;
-  const failed = tools.filter(({ id }) => skills.failureOf(id) !== undefined);
-  return { ...rest, toolCount: tools.length, failedTools: failed.length };
-}
-
 export async function skillDetail(skills: SkillLibrary, skill: Skill): Promise<Record<string, unknown>> {
   const files = await skills.filesOf(skill);
   return {
-    ...skillSummary(skills, skill),
+    ...skills.summaryOf(skill),
     tools: skill.tools.slice(0, MOST_TOOLS).map((tool) => skillToolView(skills, skill, tool)),
     files: files.map(({ path, content, executable }) => ({
       path,

@@ -2,7 +2,7 @@ import { type Expert, expertNamePattern, skillReasonCodes } from "../../skills/i
 import type { SkillChanges, SkillFile } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { expertsOf, findExpert, type Route, routesFor, s, toolPattern } from "../wire/index.ts";
-import { seenVersion, showingConflict, skillDetail, skillParams, skillSummary } from "./skill-answers.ts";
+import { seenVersion, showingConflict, skillDetail, skillParams } from "./skill-answers.ts";
 
 const long = (description: string) => s.text({ maxLength: 1_000_000, description });
 const gone = ["It is gone.", s.object({ id: s.text() })] as const;
@@ -38,7 +38,7 @@ export function skillRoutes({ skills }: HttpServices): Route[] {
         }),
       ],
       handle: () => ({
-        items: skills.list().map((skill) => skillSummary(skills, skill)),
+        items: skills.list().map((skill) => skills.summaryOf(skill)),
         failed: skills.failedFolders(),
       }),
     }),
