@@ -170,8 +170,8 @@ async function measureUpkeep(store: Store): Promise<Figure[]> {
   ];
 }
 
-/** What `serve` takes to be ready on a workspace with these records, compared with one without any. Linux only. */
-async function measureStart(directory: string): Promise<Figure[]> {
+/** What `serve` takes to be ready on a workspace with this store, compared with one without any. Linux only. */
+export async function measureStart(directory: string): Promise<Figure[]> {
   const empty = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
   // Nothing is deleted while the start is measured.
   const config = { builtins: false, retention: { days: 2 * DAYS, maxBytes: 2 ** 40 } };
@@ -206,7 +206,7 @@ async function measureStart(directory: string): Promise<Figure[]> {
  * A workspace with so many calls. It is made once and kept for a day, since 5,000,000 calls take minutes: it lies beside the
  * packages of the repo, and one of another schema is made anew.
  */
-export async function keptWorkspace(size: number): Promise<{ directory: string; end: number }> {
+async function keptWorkspace(size: number): Promise<{ directory: string; end: number }> {
   const schema = await readFile(new URL("../../packages/server/src/store/schema.ts", import.meta.url));
   const name = `${size}-${createHash("sha256").update(schema).digest("hex").slice(0, 12)}`;
   const directory = join(cache, name);

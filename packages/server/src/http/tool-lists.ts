@@ -118,10 +118,14 @@ export class ToolLists {
     const isAll = isAdmins && Object.values(others).every((one) => one === undefined || one === "");
     const isListed = ({ name }: ToolInfo) => !isHelperTool(name);
     const isSeen = (tool: ToolInfo) => isListed(tool) && isWithin(tool, reach);
-    const all =
-      q === undefined
-        ? snapshot.sorted().filter(isListed)
-        : snapshot.search(q, isAll ? MOST_FOUND : Number.POSITIVE_INFINITY, isAdmins ? isListed : isSeen);
+    const all: ToolInfo[] = [];
+    if (q !== undefined) {
+      const most = isAll ? MOST_FOUND : Number.POSITIVE_INFINITY;
+      all.push(...snapshot.search(q, most, isAdmins ? isListed : isSeen));
+    } else
+      await inSlices(snapshot.sorted().values(), (tool) => {
+        if (isListed(tool)) all.push(tool);
+      });
     if (isAll || (isAdmins && q === undefined && isOnlyStatus(others))) return { version, tools: all };
     const words = others.words?.toLowerCase().split(/\s+/).filter(Boolean) ?? [];
     const tools: ToolInfo[] = [];
