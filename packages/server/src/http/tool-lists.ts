@@ -118,14 +118,10 @@ export class ToolLists {
     const isAll = isAdmins && Object.values(others).every((one) => one === undefined || one === "");
     const isListed = ({ name }: ToolInfo) => !isHelperTool(name);
     const isSeen = (tool: ToolInfo) => isListed(tool) && isWithin(tool, reach);
-    const all: ToolInfo[] = [];
-    if (q !== undefined) {
-      const most = isAll ? MOST_FOUND : Number.POSITIVE_INFINITY;
-      all.push(...snapshot.search(q, most, isAdmins ? isListed : isSeen));
-    } else
-      await inSlices(snapshot.sorted().values(), (tool) => {
-        if (isListed(tool)) all.push(tool);
-      });
+    const all =
+      q === undefined
+        ? snapshot.sorted().filter(isListed)
+        : snapshot.search(q, isAll ? MOST_FOUND : Number.POSITIVE_INFINITY, isAdmins ? isListed : isSeen);
     if (isAll || (isAdmins && q === undefined && isOnlyStatus(others))) return { version, tools: all };
     const words = others.words?.toLowerCase().split(/\s+/).filter(Boolean) ?? [];
     const tools: ToolInfo[] = [];
