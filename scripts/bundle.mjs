@@ -91,7 +91,7 @@ const plainText = {
 };
 
 /**
- * Takes parts of Node without an `import`, in code that has no needless spaces: as modules of their own they were a third of
+ * Takes parts of Node without an `import`, in code that has no needless spaces: as modules of their own they were a fifth of
  * the files that a start loads. What this does not find is left to `plainBuiltins`.
  */
 function withPlainBuiltins(code) {
