@@ -196,7 +196,7 @@ type OpenReader = (contentType: string) => ResponseReader;
 
 /**
  * Keeps connections open for further requests. Loaded when the first model is asked, because it takes 30 MB. Not `node:http`: of 200 requests that
- * come at once, each would take 60 µs more until the first token; nor `fetch`, where every token takes several times as
+ * come at once, each would take 100 µs more until the first token; nor `fetch`, where every token takes several times as
  * long. Redirects are not followed.
  */
 let agent: Dispatcher | undefined;
