@@ -69,7 +69,7 @@ export class ToolRegistry extends CatalogReader {
     if (words !== undefined)
       this.#searchSources.push(async () => {
         const vectors = await words();
-        // Opening them takes 30 ms, and so do 50,000 tools: one turn of the event loop for each.
+        // Opening them takes 10 ms: a turn of the event loop for it alone.
         await untilNextTurn();
         if (vectors !== undefined) this.catalog.useWords(vectors);
       });

@@ -71,8 +71,8 @@ export class SkillLibrary {
   #pending: Promise<unknown> = Promise.resolve();
   /** Set while skills that `open` did not wait for are not on the rack. Never rejects. */
   loading: Promise<void> | undefined;
-  /** Resolves to whether to load them; false when the library was closed first. */
-  readonly #begun = Promise.withResolvers<boolean>();
+  readonly #begun = Promise.withResolvers<void>();
+  readonly #closing = new AbortController();
   #following: Following | undefined;
 
   constructor(options: SkillLibraryOptions) {
@@ -161,23 +161,28 @@ export class SkillLibrary {
   async open({ isPatient }: { readonly isPatient: boolean }): Promise<void> {
     const { store, logger } = this.#options;
     if (isPatient || !(await store?.skills.hasMoreTools(MOST_AT_START))) return this.reload();
+    const { signal } = this.#closing;
     this.loading = this.#inTurn(async () => {
-      if (await this.#begun.promise) await this.#reload();
+      await this.#begun.promise;
+      await this.#reload({ signal });
     })
-      .catch((error) => logger.error(`[skills] The skills could not be read: ${reasonOf(error)}`))
+      .catch((error) => {
+        if (!signal.aborted) logger.error(`[skills] The skills could not be read: ${reasonOf(error)}`);
+      })
       .finally(() => {
         this.loading = undefined;
       });
   }
 
   beginLoading(): void {
-    this.#begun.resolve(true);
+    this.#begun.resolve();
   }
 
   /** Follows changes of other processes in the database until `close`. */
   follow(): void {
     const { store, logger } = this.#options;
     if (store === undefined || this.#following !== undefined) return;
+    const { signal } = this.#closing;
     let lookCount = 0;
     const look = async (isAnnounced: boolean) => {
       const known = this.#fingerprint;
@@ -190,12 +195,12 @@ export class SkillLibrary {
       // Most new versions are of something else, such as a switch of a tool. A fingerprint that was taken just now says
       // nothing about the rows that were read before.
       const areRowsSame = known !== undefined && !isEdited;
-      if (isNewVersion || isEdited) await this.#reload({ areRowsSame });
+      if (isNewVersion || isEdited) await this.#reload({ areRowsSame, signal });
     };
     this.#following = store.follower.follow("skills", {
       refresh: (isAnnounced) => this.#inTurn(() => look(isAnnounced)),
       failed(error) {
-        logger.warn(`Skills could not be read: ${reasonOf(error)}`);
+        if (!signal.aborted) logger.warn(`Skills could not be read: ${reasonOf(error)}`);
       },
     });
     void this.#following.look();
@@ -211,8 +216,10 @@ export class SkillLibrary {
       await pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
   }
 
+  /** Tools that `open` did not wait for and that are not on the rack yet are left out. */
   async close(): Promise<void> {
-    this.#begun.resolve(false);
+    this.#closing.abort();
+    this.#begun.resolve();
     await this.#following?.stop();
     await this.#pending;
   }
@@ -376,19 +383,21 @@ export class SkillLibrary {
     for (const listener of this.#listeners) listener();
   }
 
-  async #reload({ isOwnChange = false, areRowsSame = false } = {}): Promise<void> {
+  /** Rejects when `signal` aborts meanwhile. */
+  async #reload({ isOwnChange = false, areRowsSame = false, signal }: ReloadOptions = {}): Promise<void> {
+    signal?.throwIfAborted();
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
     const before = { skills: this.#source.skills, failed: this.#failed, fingerprint: this.#fingerprint };
     if (this.#following !== undefined) this.#fingerprint = await store?.skills.fingerprint();
     // After a change that this library made itself, the rows alone show which skills have changed.
     if (!isOwnChange && !areRowsSame) this.#reader.forgetStored();
-    const { skills, failed } = await this.#reader.readAll({ areRowsSame });
+    const { skills, failed } = await this.#reader.readAll({ areRowsSame, signal });
     const toText = ({ folder, reason }: FailedFolder) => `[skills] ${folder}: ${reason}`;
     const known = new Set(this.#failed.map(toText));
     this.#failed = failed;
     for (const complaint of failed.map(toText)) if (!known.has(complaint)) logger.warn(complaint);
-    await this.#source.replaceAll(skills);
+    await this.#source.replaceAll(skills, signal);
     await this.experts.load();
     this.#version = version;
     // Without a fingerprint, a change of the files of a stored skill cannot be seen.
@@ -448,6 +457,12 @@ export class SkillLibrary {
     this.#pending = next.catch(() => {});
     return next;
   }
+}
+
+interface ReloadOptions {
+  readonly isOwnChange?: boolean;
+  readonly areRowsSame?: boolean;
+  readonly signal?: AbortSignal;
 }
 
 /** A start waits until so many tools of the database are on the rack: 25 to 50 ms. */

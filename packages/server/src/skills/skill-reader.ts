@@ -73,11 +73,17 @@ export class SkillReader {
   /**
    * The skills of folders first, then those of the database. When a folder and the database have the same
    * skill, the one in the database counts, and the folder is reported in `failed`. `areRowsSame`: the rows of all skills
-   * are as they were when last read.
+   * are as they were when last read. Rejects when `signal` aborts meanwhile.
    */
-  async readAll({ areRowsSame = false } = {}): Promise<{ skills: LoadedSkill[]; failed: FailedFolder[] }> {
+  async readAll({
+    areRowsSame,
+    signal,
+  }: {
+    readonly areRowsSame: boolean;
+    readonly signal: AbortSignal | undefined;
+  }): Promise<{ skills: LoadedSkill[]; failed: FailedFolder[] }> {
     const reasonUnapproved = await this.#places.unapproved?.skills();
-    if (!areRowsSame) this.#lastStored = await this.#readStored();
+    if (!areRowsSame) this.#lastStored = await this.#readStored(signal);
     const stored = this.#lastStored;
     const skills: LoadedSkill[] = [];
     const failed: FailedFolder[] = [];
@@ -157,13 +163,14 @@ export class SkillReader {
     return { ...skill, owner: "database", ...defined({ directory }), revision, warnings, tools };
   }
 
-  async #readStored(): Promise<LoadedSkill[]> {
+  async #readStored(signal: AbortSignal | undefined): Promise<LoadedSkill[]> {
     const { store } = this.#places;
     const skills = (await store?.list()) ?? [];
     const tools = new Map<string, StoredSkillTool[]>(skills.map(({ id }) => [id, []]));
     for await (const page of store?.toolPages() ?? []) {
       for (const tool of page) tools.get(tool.skillId)?.push(tool);
       await nextTurn();
+      signal?.throwIfAborted();
     }
     const read: LoadedSkill[] = [];
     for (const skill of skills) read.push(await this.#readRows(skill, tools.get(skill.id)!));

@@ -62,13 +62,15 @@ export class SkillSource {
 
   /**
    * Replaces all skills. Tools that have not changed are left alone, and skills that are the same are not looked at. Must
-   * not be called, nor `replaceTool`, before the last call is done.
+   * not be called, nor `replaceTool`, before the last call is done. Rejects when `signal` aborts meanwhile, and leaves the rest
+   * as it is.
    */
-  async replaceAll(skills: readonly LoadedSkill[]): Promise<void> {
+  async replaceAll(skills: readonly LoadedSkill[], signal?: AbortSignal): Promise<void> {
     const before = this.#placed;
     const placed = new Map<string, PlacedSkill>();
     const candidates: Candidate[] = [];
     await inSlices(changedTools(skills, before, placed), (candidate) => {
+      signal?.throwIfAborted();
       if (candidate !== undefined) candidates.push(candidate);
     });
     const leaving = new Map<string, PlacedTool>();
@@ -81,14 +83,18 @@ export class SkillSource {
     this.#placed = placed;
     this.#failures = new Map();
     if (candidates.length + leaving.size <= MOST_AT_ONCE) this.#put(candidates, [...leaving.values()]);
-    else await this.#putMany(candidates, leaving);
+    else await this.#putMany(candidates, leaving, signal);
   }
 
   /**
    * Puts very many tools on the rack, some at a time, so that nothing else is held up. Each tool is replaced in one step.
    * A tool that finds one of its names taken may get it once all others have theirs, since some give up their old ones.
    */
-  async #putMany(candidates: readonly Candidate[], leaving: Map<string, PlacedTool>): Promise<void> {
+  async #putMany(
+    candidates: readonly Candidate[],
+    leaving: Map<string, PlacedTool>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const gone = new Map(leaving);
     for (const { tool } of candidates) gone.delete(tool.id);
     for (let names = [...gone.values()]; names.length > 0; await nextTurn())
@@ -104,6 +110,7 @@ export class SkillSource {
           ),
         );
         await nextTurn();
+        signal?.throwIfAborted();
       }
       return without;
     };

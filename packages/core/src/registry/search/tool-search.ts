@@ -46,10 +46,12 @@ export class ToolSearch {
     if (!this.#pending.delete(key)) this.#index.remove(key);
   }
 
-  /** Forgets all tools: they must be put again. */
-  useWords(words: WordVectors): void {
+  /** Returns whether it forgot tools that were in the index already: then all must be put again. */
+  useWords(words: WordVectors): boolean {
+    const hasForgotten = this.#index.size > 0;
     this.#index = new ToolIndex(words);
     this.helper?.useWords(words);
+    return hasForgotten;
   }
 
   /** Adds to the index what has come since the last search, in steps of a few milliseconds. */
