@@ -11,7 +11,7 @@ const target = join(folder, "dist");
 
 /** What others import. */
 const exported = {
-  core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"],
+  core: ["index.ts", "client.ts", "format/index.ts", "internal.ts", "schema/visit.ts"],
   server: ["index.ts", "testing.ts"],
   words: ["index.ts"],
 }[basename(folder)];

@@ -27,7 +27,7 @@ function whatRepeats({ signal, count, period }: Seen, tool: string, since: numbe
     case "cycle":
       return `the same ${period} calls for the ${nth(count)} time, same results since call #${since}`;
     case "same_error":
-      return `${nth(count)} call of ${tool} with the same error since call #${since}; nothing was changed in between`;
+      return `${nth(count)} call with the same error since call #${since}, now of ${tool}; nothing was changed in between`;
     case "stagnation":
       return `${nth(count)} call of ${tool} in a row with the same result since call #${since}, although the arguments differ`;
     case "drought":
