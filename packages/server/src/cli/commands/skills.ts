@@ -10,9 +10,10 @@ import {
 } from "../../skills/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
+import { printTools } from "../listed-tools.ts";
 import { amount, printable } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
-import { printTools, toolSummary } from "./tools.ts";
+import { toolSummary } from "./tools.ts";
 
 export type SkillAction = "list" | "show" | "import" | "export" | "trust" | "remove";
 
