@@ -49,18 +49,18 @@ interface NameEffect {
 const words = (text: string): ReadonlySet<string> => new Set(text.split(" "));
 
 const readingWords = words(
-  "get gets list lists read reads search find query lookup fetch view show describe count check status stat stats inspect browse scroll goto print preview peek explain tree glob diff history log logs ping whoami info help ls cat grep rg head tail pwd which retrieve load scan compare validate verify analyze analyse summarize summary snapshot screenshot metrics schema exists download monitor observe lint",
+  "get list read search find query lookup fetch view show describe count check status stat stats inspect browse scroll goto print preview peek explain tree glob diff history log logs ping whoami info help ls cat grep rg head tail pwd which retrieve load scan compare validate verify analyze analyse summarize summary snapshot screenshot metrics schema exists download monitor observe lint",
 );
 const changingWords = words(
   "create write edit update upsert delete remove set put post send add insert apply patch start stop restart kill move rename copy upload commit push merge install uninstall deploy publish replace append save submit click type press fill drag invite assign close reopen cancel approve reject enable disable make mkdir rm mv cp touch toggle reset clear trigger schedule import reply comment archive restore lock unlock grant revoke mark subscribe transfer pay order book generate checkout rebase tag fork",
 );
-const waitingWords = words("wait waits await poll watch sleep delay");
+const waitingWords = words("wait await poll watch sleep delay");
 /** Names that read only if nothing else is in the name: `open_pull_request` opens something new. */
 const readingNames = words(
   "open next previous prev up down view more less dir wc du df ps sort uniq stat file",
 );
 const shellPrograms = words(
-  "ls cat head tail less more grep egrep fgrep rg ag ack find fd tree pwd which whereis file stat wc sort uniq cut nl diff cmp du df ps env printenv whoami id uname hostname history man type jq xxd hexdump strings md5sum sha1sum sha256sum readlink realpath basename dirname column",
+  "ls cat head tail less more grep egrep fgrep rg ag find fd tree pwd which whereis file stat wc sort uniq cut nl diff cmp du df ps env printenv whoami id uname hostname history man type jq xxd hexdump strings md5sum sha256sum readlink realpath basename dirname column",
 );
 
 const mostNames = 10_000;
@@ -165,15 +165,14 @@ const says = new RegExp(
     String.raw`\bTraceback \(most recent call last\)`,
     String.raw`\bException in thread "|\btimed out after\b`,
     String.raw`(?<=^|\n)npm (?:ERR!|error) `,
-    String.raw`\bBUILD FAIL(?:URE|ED)\b`,
+    String.raw`\bBUILD FAIL`,
     String.raw`: (?:command )?not found(?=\s*(?:$|\n))|\bcommand not found: |\bis not recognized as\b`,
     String.raw`: (?:No such file or directory|Permission denied|Is a directory|Not a directory|cannot access|cannot open)\b`,
     String.raw`\b(?:Segmentation fault|panicked at|core dumped)|(?<=^|[\s/-])[a-z]{0,3}sh: line \d+: `,
     String.raw`\b(?:not|not been) (?:applied|updated|saved|modified)\b`,
     String.raw`\bno changes (?:were |have been )?made\b`,
     // Codes of how a program ended.
-    String.raw`\b(?:exit(?:ed)?|return(?:ed)?|finished|completed|terminated)(?: with)?[ _-]?(?:exit[ _-]?)?(?:code|status)["']?\s?[:=]?\s?-?[1-9]\d*\b`,
-    String.raw`\bexited with -?[1-9]\d*\b`,
+    String.raw`\b(?:exit(?:ed)?|return(?:ed)?|finished|completed|terminated)(?: with)?[ _-]?(?:exit[ _-]?)?(?:code|status|with)["']?\s?[:=]?\s?-?[1-9]\d*\b`,
     String.raw`\bHTTP(?:\/[\d.]+)? [45]\d\d\b|\b(?:401 Unauthorized|403 Forbidden|404 Not Found)`,
     // JSON.
     String.raw`"status(?:_?code)?"\s*:\s*"?[45]\d\d\b`,

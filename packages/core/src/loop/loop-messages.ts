@@ -65,6 +65,9 @@ const general = "Do something that can give a new result, or say what stands in 
 const handOver =
   "Make no more calls. Say what was tried, what stands in the way, and which decision or information is needed to go on.";
 
+const nothingMore =
+  "These calls have nothing more to tell. Decide on the basis of what they said, change something, or look in a place not looked at yet.";
+
 const instead: Record<LoopSignal, string> = {
   repeat:
     "Use the result you have. To get another one, first change something: the arguments, the tool, or what the tool looks at.",
@@ -74,10 +77,8 @@ const instead: Record<LoopSignal, string> = {
     "Calling it in yet another way does not help. Read the error, find out what it depends on and change that first, or use another tool.",
   stagnation:
     "Varying the arguments brings nothing new from this tool. Take the result as the answer, or look in another place with another tool.",
-  drought:
-    "All of this is known already. Decide on the basis of it, or make a call that can bring something new.",
-  known_answers:
-    "These calls have nothing more to tell. Decide on the basis of what they said, change something, or look in a place not looked at yet.",
+  drought: nothingMore,
+  known_answers: nothingMore,
   interleaved: "Use that result instead of calling again, or change what the tool looks at first.",
   refused:
     "The call stays refused as it is. Read the reason, then use a name and arguments that the tool list allows, or go another way.",

@@ -91,7 +91,7 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
   };
   if (part.includes("/tmp/")) add(TEMPORARY_NAME, true);
   if (part.includes("imit-")) add(REQUESTS_LEFT, false);
-  if (part.includes("AGE") || part.includes("LAST SEEN")) add(AGE, false);
+  if (part.includes("AGE")) add(AGE, false);
   if (part.includes(month) || part.includes("年")) add(writtenDate, false);
 }
 
@@ -274,7 +274,7 @@ function calendarOf(at: number): Calendar {
       return [iso, iso.replaceAll("-", "/")];
     }),
     month,
-    anyMark: new RegExp(`[iI][dD]|/tmp/|imit-|AGE|LAST SEEN|年|${month}`),
+    anyMark: new RegExp(`[iI][dD]|/tmp/|imit-|AGE|年|${month}`),
     writtenDate: new RegExp(String.raw`\b(?:${written.join("|")})`, "g"),
   };
   calendarDay = day;

@@ -140,7 +140,7 @@ export function isInfrastructureFailure(thrown: unknown): boolean {
       // Anything may be thrown, so its properties are read as unknown and checked one by one.
       const error = current as Record<string, unknown>;
       if (isBusy(error.status) || isBusy(error.statusCode) || isBusy(error.code)) return true;
-      if (typeof error.code === "string" && connectionCode.test(error.code)) return true;
+      if (connectionCode.test(String(error.code))) return true;
       current = error.cause;
     }
     return false;

@@ -174,16 +174,12 @@ const NUMBERED = /\w*\d\w*(?:[.,:-](?:\w*\d\w*|[0-9a-f]{4,}\b))*(?: (?:m?s|m?sec
 /** Whether a number says how far a thing is or how much of it failed, or is a status of HTTP: 40 %, 3/5, 2 failed, HTTP 404. */
 function isTelling(word: string, index: number, text: string): boolean {
   if (!/^\d+$/.test(word)) return false;
-  const end = index + word.length;
-  if (TELLS.test(text.slice(end, end + 16))) return true;
-  return (
-    /^[45]\d\d$/.test(word) && (index === 0 || STATUS_IS.test(text.slice(Math.max(0, index - 13), index)))
-  );
+  if (TELLS.test(text.slice(index + word.length))) return true;
+  return /^[45]\d\d$/.test(word) && !/(?:line|sh:) ?$/.test(text.slice(Math.max(0, index - 5), index));
 }
 
 const TELLS =
-  /^ ?(?:%|\/ ?\d)|^ (?:of \d|(?:more |new |previous )?(?:fail|pass|error|problem|warning|issue|conflict|test|left|remain|done|complete|skip|row|record|item|match))/i;
-const STATUS_IS = /(?:["(=]|HTTP(?:\/[\d.]+)?|status(?: code)?:?|code:?|error:?) ?$/i;
+  /^ ?(?:%|\/ ?\d)|^ (?:of \d|fail|pass|error|problem|warning|issue|conflict|test|left|remain|done|complete|skip|row|record|item|match)/i;
 /** Characters. What is shorter may be a name. */
 const shortestEcho = 16;
 
@@ -220,7 +216,7 @@ function withoutIds(text: string, { spans }: Noise, isData: boolean, args: unkno
 }
 
 function textOfArguments(args: unknown): string {
-  return typeof args === "string" ? args : args === undefined ? "" : safeJson(args).text;
+  return args === undefined ? "" : safeJson(args).text;
 }
 
 const IS_DURATION = /^(?:[\d.]+ ?[a-zµμ]+ ?){1,3}$/i;
