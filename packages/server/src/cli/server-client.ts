@@ -9,7 +9,7 @@ import {
   readServerAddress,
   type ServerAddress,
 } from "../helpers/server-address.ts";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord, parsedJson } from "../helpers/values.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, isCliError } from "./cli-error.ts";
 import { findWorkspace } from "./workspace.ts";
@@ -53,7 +53,7 @@ export class ServerClient {
   /** Returns the body of the answer. Throws `CliError` with the code and message of a refusal. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
     // The cast is safe: the caller names the type that the API documents for this path.
-    return parsed(await this.text(path, method, body)) as Body;
+    return parsedJson(await this.text(path, method, body)) as Body;
   }
 
   /**
@@ -69,7 +69,7 @@ export class ServerClient {
         throw gone(this.url, this.#advice, error);
       });
     if (status >= 200 && status < 300) return answer;
-    throw refusal(status, parsed(answer));
+    throw refusal(status, parsedJson(answer));
   }
 
   /** Sends a request that is answered with an event stream. Throws like `ask`. */
@@ -84,7 +84,7 @@ export class ServerClient {
       throw gone(this.url, this.#advice, error);
     });
     if (response.ok) return response;
-    throw refusal(response.status, parsed(await response.text()));
+    throw refusal(response.status, parsedJson(await response.text()));
   }
 
   /**
@@ -108,15 +108,6 @@ export class ServerClient {
 /** Sends one request to the server of the workspace. Throws like `ServerClient.find` and `ask`. */
 export async function askServer<Body>(cli: Cli, path: string, method = "GET", body?: unknown): Promise<Body> {
   return (await ServerClient.find(cli)).ask<Body>(path, method, body);
-}
-
-/** Undefined when the text is not JSON. */
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body);
-  } catch {
-    return undefined;
-  }
 }
 
 interface Answer {
@@ -161,7 +152,7 @@ async function checkProof(
   const nonce = newNonce();
   const asked = request(`${url}/identity/${nonce}`).end();
   const answer = await answerTo(asked, patience)
-    .then(async ({ response }) => parsed(await text(response)))
+    .then(async ({ response }) => parsedJson(await text(response)))
     .catch((error: Error) => {
       throw gone(url, advice, error);
     });
