@@ -60,7 +60,7 @@ const readingNames = words(
   "open next previous prev up down view more less dir wc du df ps sort uniq stat file",
 );
 const shellPrograms = words(
-  "ls cat head tail less more grep egrep fgrep rg ag find fd tree pwd which whereis file stat wc sort uniq cut nl diff cmp du df ps env printenv whoami id uname hostname history man type jq xxd hexdump strings md5sum sha256sum readlink realpath basename dirname column",
+  "ls cat head tail less more grep egrep fgrep rg ag find fd tree pwd which whereis file stat wc sort uniq cut nl diff cmp du df ps env printenv whoami id uname hostname history man type jq readlink realpath basename dirname column",
 );
 
 const mostNames = 10_000;

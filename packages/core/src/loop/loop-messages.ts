@@ -47,7 +47,7 @@ function whatRepeats({ signal, count, period }: Seen, tool: string, since: numbe
  */
 export function loopMessage(verdict: LoopVerdict): string {
   const evidence = verdict.evidence ?? "the latest calls repeat earlier ones";
-  const advice = verdict.signal === undefined ? general : instead[verdict.signal];
+  const advice = verdict.signal === undefined ? nothingMore : instead[verdict.signal];
   switch (verdict.action) {
     case "none":
       return "";
@@ -60,17 +60,16 @@ export function loopMessage(verdict: LoopVerdict): string {
   }
 }
 
-const general = "Do something that can give a new result, or say what stands in the way.";
-
 const handOver =
   "Make no more calls. Say what was tried, what stands in the way, and which decision or information is needed to go on.";
 
+const useResult =
+  "Use the result you have. To get another one, first change something: the arguments, the tool, or what the tool looks at.";
 const nothingMore =
   "These calls have nothing more to tell. Decide on the basis of what they said, change something, or look in a place not looked at yet.";
 
 const instead: Record<LoopSignal, string> = {
-  repeat:
-    "Use the result you have. To get another one, first change something: the arguments, the tool, or what the tool looks at.",
+  repeat: useResult,
   cycle:
     "These steps lead back to where they began. Use what they showed, and take a step that is not one of them.",
   same_error:
@@ -79,7 +78,7 @@ const instead: Record<LoopSignal, string> = {
     "Varying the arguments brings nothing new from this tool. Take the result as the answer, or look in another place with another tool.",
   drought: nothingMore,
   known_answers: nothingMore,
-  interleaved: "Use that result instead of calling again, or change what the tool looks at first.",
+  interleaved: useResult,
   refused:
     "The call stays refused as it is. Read the reason, then use a name and arguments that the tool list allows, or go another way.",
 };
