@@ -226,7 +226,7 @@ const DRAIN = 500;
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, store, channel, approvals, calls, code, mcp, mcpServers } = await openRack(
+  const { app, store, channel, nodes, approvals, calls, code, mcp, mcpServers } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined, recording: options.recording },
     opened,
@@ -236,7 +236,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
     opened.defer(startWatchdog({ registry, logFile: app.log.file, endsWithParent: true }));
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
-  const loops = new Loops({ registry, store, logger, shared: { book: app.book, channel } });
+  const loops = new Loops({ registry, store, logger, shared: { book: app.book, channel, nodes } });
   opened.defer(() => loops.close());
   opened.defer(() => calls.close(DRAIN));
   // The inbox is stopped before `calls.close` waits for calls to end: a call that waits for a person would
