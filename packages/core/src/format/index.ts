@@ -1,5 +1,5 @@
 // `@toolrack/core/format`: tools, calls and results in the forms of providers. An entry of its own, because a program that only
-// runs tools needs none of it, and these are a fifth of core.
+// runs tools needs none of it, and these are a sixth of core.
 
 export {
   type AnthropicTool,
