@@ -253,66 +253,30 @@ export function editCopy(value: unknown, edits: readonly Edit[]): unknown {
  */
 export type Copier = (value: unknown) => unknown;
 
-/**
- * Whether the own keys of a value are all listed by the schema, so that `withoutPrototypeKeys` would return the value
- * itself. False for any other value, also one that is too deep or too large.
- */
-export type Looker = (value: unknown) => boolean;
-
-/** Larger schemas get no generated code, which would only fill memory. */
+/** Larger schemas get no copier; generated code would only fill memory. */
 const deepest = 8;
 const mostNodes = 200;
 
 /**
  * Generates a function that copies values of the schema's shape: 5 to 10 times as fast as the general copy, because the
  * engine knows the keys (nested arguments of the benchmark: 840 → 130 ns). It validates nothing. A part that the schema
- * does not spell out, or that does not have the keys that the schema lists, is copied by the general copy. Undefined
- * when there is nothing to gain, or when code cannot be generated.
+ * does not spell out, or that does not have the keys that the schema lists, is copied by `copyOther`. Undefined when there
+ * is nothing to gain, or when code cannot be generated.
  */
-export function compileCopier(schema: JsonSchemaObject): Copier | undefined {
-  return generate(schema, copying);
-}
-
-/** The same for a function that only looks through values (nested arguments of the benchmark: 350 → 60 ns). */
-export function compileLooker(schema: JsonSchemaObject): Looker | undefined {
-  const look = generate(schema, looking);
-  return look && ((value) => look(value) === true);
-}
-
-/** What the generated functions do with each part of a value. */
-interface Purpose {
-  /** Does the same to a part that the schema does not spell out. */
-  readonly part: (value: unknown) => unknown;
-  /** What the function of the whole value returns for one that has other keys. */
-  readonly otherwise: string;
-  /** The body of a function for objects with these members, and for arrays. */
-  object(members: readonly Member[], otherwise: string): string;
-  array(items: string): string;
-}
-
-interface Member {
-  readonly key: string;
-  /** The variable with the member's value. */
-  readonly local: string;
-  /** The function for the member. */
-  readonly part: string;
-  readonly isRequired: boolean;
-}
-
-function generate(schema: JsonSchemaObject, purpose: Purpose): ((value: unknown) => unknown) | undefined {
-  const writer: Writer = { purpose, functions: [], nodes: 0 };
+export function compileCopier(schema: JsonSchemaObject, copyOther = copyPart): Copier | undefined {
+  const writer: Writer = { functions: [], nodes: 0 };
   if (!isRecord(schema.properties)) return undefined;
   const name = writeObject(schema.properties, listOf(schema.required), writer, 0);
   if (name === undefined) return undefined;
   try {
     const source = `"use strict";\n${writer.functions.join("\n")}\nreturn ${name};`;
     // The source is generated here; keys are quoted.
-    const made = new Function("part", "countParts", source)(purpose.part, countParts) as Copier;
+    const copy = new Function("copyPart", "countParts", source)(copyOther, countParts) as Copier;
     return (value) => {
       seen = 0;
       characters = 0;
       try {
-        return made(value);
+        return copy(value);
       } catch {
         return undefined;
       }
@@ -322,22 +286,30 @@ function generate(schema: JsonSchemaObject, purpose: Purpose): ((value: unknown)
   }
 }
 
+/**
+ * Generates a function that looks through values: it returns undefined unless all own keys are listed, so that
+ * `withoutPrototypeKeys` would return the value itself. The copy that it makes on its way costs a quarter of what the
+ * general look does (nested arguments of the benchmark: 350 → 85 ns).
+ */
+export function compileLooker(schema: JsonSchemaObject): Copier | undefined {
+  return compileCopier(schema, (value) => {
+    if (typeof value === "object" && value !== null && !isHarmless(value, 0)) throw tooLarge({});
+    return value;
+  });
+}
+
 interface Writer {
-  readonly purpose: Purpose;
   readonly functions: string[];
   nodes: number;
 }
 
-/** Writes the function for one part of the schema and returns its name: `part` for one that is not spelled out. */
+/** Writes the function for one part of the schema and returns its name: `copyPart` for one that is not spelled out. */
 function writePart(schema: unknown, writer: Writer, depth: number): string {
-  if (!isRecord(schema) || depth > deepest || writer.nodes >= mostNodes) return "part";
+  if (!isRecord(schema) || depth > deepest || writer.nodes >= mostNodes) return "copyPart";
   writer.nodes++;
   const { properties, items, required } = schema;
   const name = isRecord(properties) ? writeObject(properties, listOf(required), writer, depth) : undefined;
-  if (name !== undefined) return name;
-  return isRecord(items)
-    ? writeFunction(writer, writer.purpose.array(writePart(items, writer, depth + 1)))
-    : "part";
+  return name ?? (isRecord(items) ? writeArray(items, writer, depth) : "copyPart");
 }
 
 function writeObject(
@@ -346,98 +318,61 @@ function writeObject(
   writer: Writer,
   depth: number,
 ): string | undefined {
-  const { purpose } = writer;
   const keys = keysOf(properties);
   // Inherited names would be found even when the value lacks them.
   if (keys.length === 0 || keys.some((key) => key in Object.prototype)) return undefined;
   const members = keys.map((key, index) => ({
     key: JSON.stringify(key),
     local: `m${index}`,
-    part: writePart(properties[key], writer, depth + 1),
+    copy: writeCopy(writePart(properties[key], writer, depth + 1), `m${index}`),
     isRequired: required.includes(key),
   }));
-  return writeFunction(writer, purpose.object(members, depth === 0 ? purpose.otherwise : "part(value)"));
-}
-
-function writeFunction({ functions }: Writer, body: string): string {
-  const name = `part${functions.length}`;
-  functions.push(`function ${name}(value) {\n${body}\n}`);
-  return name;
-}
-
-/**
- * Reads the members of an object. They are read before the prototype: from then on the engine knows the shape, and reading
- * the prototype and counting the keys cost nearly nothing.
- */
-function readMembers(members: readonly Member[], otherwise: string): string {
-  return `  if (typeof value !== "object" || value === null) return ${otherwise};
+  const always = members.filter((member) => member.isRequired);
+  const sometimes = members.filter((member) => !member.isRequired);
+  const isMissing = always.map(({ local }) => ` || ${local} === undefined`).join("");
+  const otherwise = depth === 0 ? "undefined" : "copyPart(value)";
+  const name = `copy${writer.functions.length}`;
+  // The members are read before the prototype: from then on the engine knows the shape, and reading the prototype and
+  // counting the keys cost nearly nothing.
+  writer.functions.push(`function ${name}(value) {
+  if (typeof value !== "object" || value === null) return ${otherwise};
   const ${members.map(({ key, local }) => `${local} = value[${key}]`).join(", ")};
-  if (Object.getPrototypeOf(value) !== Object.prototype) return ${otherwise};
-  let text = 0, found = 0, expected = 0;`;
-}
-
-const copying: Purpose = {
-  part: copyPart,
-  otherwise: "undefined",
-  object(members, otherwise) {
-    const always = members.filter(({ isRequired }) => isRequired);
-    const sometimes = members.filter(({ isRequired }) => !isRequired);
-    const isMissing = always.map(({ local }) => `${local} === undefined || `).join("");
-    return `${readMembers(members, otherwise)}
-  if (${isMissing}false) return ${otherwise};
-  const copy = { ${always.map((member) => `${member.key}: ${copyOf(member)}`).join(", ")} };
-  expected = ${always.length};
-  ${sometimes.map((member) => `if (${member.local} !== undefined) { copy[${member.key}] = ${copyOf(member)}; expected++; }`).join("\n  ")}
+  if (Object.getPrototypeOf(value) !== Object.prototype${isMissing}) return ${otherwise};
+  let text = 0;
+  const copy = { ${always.map(({ key, copy }) => `${key}: ${copy}`).join(", ")} };
+  let expected = ${always.length};
+  ${sometimes.map(({ key, local, copy }) => `if (${local} !== undefined) { copy[${key}] = ${copy}; expected++; }`).join("\n  ")}
+  let found = 0;
   for (const key in value) found++;
   if (found !== expected) return ${otherwise};
   countParts(found, text);
-  return copy;`;
-  },
-  array: (part) => `  if (!Array.isArray(value)) return part(value);
-  countParts(value.length, 0);
-  let text = 0;
-  const copy = value.slice();
-  for (let index = 0; index < copy.length; index++) {
-    const member = copy[index], copied = ${copyOf({ local: "member", part })};
-    if (copied !== member) copy[index] = copied;
-  }
-  countParts(0, text);
-  return copy;`,
-};
+  return copy;
+}`);
+  return name;
+}
 
 /**
  * Writes the copy of one member. Texts, numbers and the like are taken over in place, without a call (nested arguments of
  * the benchmark: 130 → 85 ns); `text` counts the characters.
  */
-function copyOf({ local, part }: Pick<Member, "local" | "part">): string {
-  return `typeof ${local} === "string" ? (text += ${local}.length, ${local}) : typeof ${local} === "object" ? ${part}(${local}) : ${local}`;
+function writeCopy(copy: string, member: string): string {
+  return `typeof ${member} === "string" ? (text += ${member}.length, ${member}) : typeof ${member} === "object" ? ${copy}(${member}) : ${member}`;
 }
 
-const looking: Purpose = {
-  part: lookThrough,
-  otherwise: "false",
-  object: (members, otherwise) => `${readMembers(members, otherwise)}
-  ${members.map(({ local }) => `if (${local} !== undefined) expected++;`).join("\n  ")}
-  for (const key in value) found++;
-  if (found !== expected) return ${otherwise};
-  ${members.map(lookAt).join("\n  ")}
-  countParts(found, text);
-  return true;`,
-  array: (part) => `  if (!Array.isArray(value)) return part(value);
+function writeArray(items: Record<string, unknown>, writer: Writer, depth: number): string {
+  const copy = writePart(items, writer, depth + 1);
+  const name = `copy${writer.functions.length}`;
+  writer.functions.push(`function ${name}(value) {
+  if (!Array.isArray(value)) return copyPart(value);
+  countParts(value.length, 0);
   let text = 0;
-  for (let index = 0; index < value.length; index++) {
-    const member = value[index];
-    ${lookAt({ local: "member", part })}
+  const copy = value.slice();
+  for (let index = 0; index < copy.length; index++) {
+    const member = copy[index], copied = ${writeCopy(copy, "member")};
+    if (copied !== member) copy[index] = copied;
   }
-  countParts(value.length, text);
-  return true;`,
-};
-
-function lookAt({ local, part }: Pick<Member, "local" | "part">): string {
-  return `if (typeof ${local} === "string") text += ${local}.length; else if (typeof ${local} === "object" && ${local} !== null && !${part}(${local})) return false;`;
-}
-
-/** Looks through a part of the value. Goes on counting. */
-function lookThrough(value: unknown): boolean {
-  return typeof value !== "object" || value === null || isHarmless(value, 0);
+  countParts(0, text);
+  return copy;
+}`);
+  return name;
 }

@@ -1,4 +1,4 @@
-import { compileLooker, editCopy, type Looker, wasLarge, withoutPrototypeKeys } from "./copy.ts";
+import { type Copier, compileLooker, editCopy, wasLarge, withoutPrototypeKeys } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./issue.ts";
 import { type FoundKey, KeyGuide, type KnownKeys, knownKeys, lostKeys, unknownKeys } from "./known-keys.ts";
@@ -26,7 +26,8 @@ export interface LibrarySchema {
 interface ListedKeys {
   readonly known: KnownKeys | undefined;
   readonly guide: KeyGuide | undefined;
-  readonly areAll: Looker | undefined;
+  /** Returns undefined for a value that has others. */
+  readonly areAll: Copier | undefined;
 }
 
 /** A schema of Zod or of any other library, behind the interface all schemas share. */
@@ -49,7 +50,7 @@ export class LibraryValidator implements CompiledSchema {
   validate(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
     try {
       const { areAll, known } = this.#listedKeys();
-      const areListed = areAll?.(value) === true;
+      const areListed = areAll?.(value) !== undefined;
       const clean = areListed ? value : withoutPrototypeKeys(value);
       const isLarge = wasLarge();
       const parsed = this.#schema.parse(clean, options);
