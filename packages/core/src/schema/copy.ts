@@ -288,8 +288,8 @@ export function compileCopier(schema: JsonSchemaObject, copyOther = copyPart): C
 
 /**
  * Generates a function that looks through values: it returns undefined unless all own keys are listed, so that
- * `withoutPrototypeKeys` would return the value itself. The copy that it makes on its way costs a quarter of what the
- * general look does (nested arguments of the benchmark: 350 → 85 ns).
+ * `withoutPrototypeKeys` would return the value itself. Although it makes a copy on its way, it is faster than
+ * the general look (a call with nested arguments: 1,150 → 1,070 ns).
  */
 export function compileLooker(schema: JsonSchemaObject): Copier | undefined {
   return compileCopier(schema, (value) => {
