@@ -23,9 +23,9 @@ export interface OpenedDatabase {
   readonly pending: PromisedWrites;
   /**
    * With PostgreSQL: runs a statement that each connection prepares once, by its name. For what every call needs: parsing
-   * and planning the statement costs more than running it.
+   * and planning the statement costs more than running it. Resolves with the rows that it returns.
    */
-  readonly prepared?: (statement: PreparedStatement) => Promise<void>;
+  readonly prepared?: (statement: PreparedStatement) => Promise<readonly Readonly<Record<string, unknown>>[]>;
   close(): Promise<void>;
 }
 
@@ -87,7 +87,8 @@ export async function openDatabase(
   if (pool === undefined) return opened;
   const { answered, failed } = availability;
   const prepared: OpenedDatabase["prepared"] = async (statement) => {
-    await pool.query(statement).then(answered, failed);
+    const { rows } = await pool.query(statement).then(answered, failed);
+    return rows;
   };
   return { ...opened, prepared };
 }
