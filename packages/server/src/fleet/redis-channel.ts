@@ -47,8 +47,8 @@ const ALL = "all";
 
 /**
  * The channel over Redis, by its PUBLISH: a message reaches a listening node in one hop. (BullMQ's Relay keeps messages in a
- * stream, from which a node reads in four; a call of a lane took 0.9 ms more.) What is sent in one turn of the event loop to
- * one node is one message. Nothing is kept for a node that does not listen; questions are asked again until they are answered.
+ * stream, from which a node reads in four; a call of a lane took 0.9 ms more.) What is sent to a node while a message is
+ * on its way leaves together. Nothing is kept for a node that does not listen; questions are asked again until they are answered.
  */
 export class RedisChannel implements Channel {
   readonly isShared = true;
@@ -58,7 +58,7 @@ export class RedisChannel implements Channel {
   readonly #listeners = new Listeners();
   readonly #gaps = new Set<() => void>();
   readonly #posts = new Map<string, Post>();
-  readonly #leaving = new Set<Promise<unknown>>();
+  readonly #leaving = new Map<string, Promise<void>>();
   readonly #asked = new Map<string, (letter: Letter) => void>();
   /** Questions that came, with their answers, so that one that comes again is not acted on twice. */
   readonly #answers = new Map<string, { letter?: Letter }>();
@@ -123,7 +123,7 @@ export class RedisChannel implements Channel {
   async close(): Promise<void> {
     this.#isClosing = true;
     // Without Redis, saying something would wait for it.
-    if (this.#options.client.status === "ready") await Promise.allSettled(this.#leaving);
+    if (this.#options.client.status === "ready") await Promise.all(this.#leaving.values());
     for (const settle of this.#asked.values()) settle({ problem: "This node is stopping." });
     this.#subscriber.disconnect();
   }
@@ -139,16 +139,22 @@ export class RedisChannel implements Channel {
     if (post === undefined) {
       post = { letters: [], sent: Promise.withResolvers() };
       this.#posts.set(to, post);
-      const { promise } = post.sent;
-      this.#leaving.add(promise);
-      void promise.catch(() => {}).finally(() => this.#leaving.delete(promise));
-      setImmediate(() => void this.#leave(to));
+      // The first leaves at once. What comes until it has arrived leaves together, and in order.
+      const before = this.#leaving.get(to);
+      const leaving = before === undefined ? this.#leave(to) : before.then(() => this.#leave(to));
+      this.#leaving.set(to, leaving);
+      void leaving.finally(() => {
+        if (this.#leaving.get(to) === leaving) this.#leaving.delete(to);
+      });
     }
     post.letters.push(letter);
     return post.sent.promise;
   }
 
+  /** Never rejects: a failure is passed to those who wait. */
   async #leave(to: string): Promise<void> {
+    // Whoever posted adds the letter first, and others of this moment theirs.
+    await undefined;
     const post = this.#posts.get(to);
     if (post === undefined) return;
     this.#posts.delete(to);

@@ -187,8 +187,8 @@ export class LaneCalls {
 
   /** Never rejects: a failure is passed to the promise of each call. */
   async #takeAll(): Promise<void> {
-    // The calls of one turn of the event loop come together.
-    await new Promise((resolve) => setImmediate(resolve));
+    // The first is taken at once. Without this wait, `#taking` would be cleared before it is set.
+    await undefined;
     while (this.#takes.size > 0) {
       const takes = [...this.#takes.values()];
       this.#takes = new Map();
