@@ -108,6 +108,11 @@ export class LaneWorker {
     return this.#performed.size;
   }
 
+  /** The lanes that it serves: those that were asked for, or those of its tools. */
+  get lanes(): readonly string[] {
+    return this.#options.lanes ?? [...new Set(this.queues.map(({ lane }) => lane))];
+  }
+
   get queues(): readonly LaneQueue[] {
     return Array.from(this.#listening.values(), ({ queue }) => queue);
   }
@@ -208,7 +213,7 @@ export class LaneWorker {
 
   /** Performs a call, if this process gets it. What cannot be performed here stays as its row says. */
   async #run({ callId, handover: text }: LaneJob, age: number): Promise<void> {
-    const { registry, unseal, enter } = this.#options;
+    const { calls, registry, unseal, enter } = this.#options;
     const written = text ?? (await this.#read(callId, age));
     if (written === undefined) return;
     const handover: Handover = JSON.parse(unseal(written));
@@ -227,6 +232,7 @@ export class LaneWorker {
       const recording = enter(handover);
       const outcome = await registry.perform(call, this.#linkOf(handover));
       const { recorded } = await recording;
+      await calls.lanes.commit(callId);
       this.#flush(callId, performed);
       this.#tell(server, callId, { kind: "ended", performed: outcome, isRecorded: recorded });
     } finally {
@@ -342,12 +348,17 @@ export class LaneWorker {
   #announce(isGone = false): void {
     const { link, concurrency, calls } = this.#options;
     if (!link.isUp) return;
-    const lanes = this.#options.lanes ?? [...new Set(this.queues.map(({ lane }) => lane))];
     const notice: WorkerNotice = {
       isGone,
       view: {
         ...{ id: calls.lanes.instance, host: hostname(), pid: process.pid, version: productVersion() },
-        ...{ lanes, concurrency, running: this.running, startedAt: this.#startedAt, queues: this.queues },
+        ...{
+          lanes: this.lanes,
+          concurrency,
+          running: this.running,
+          startedAt: this.#startedAt,
+          queues: this.queues,
+        },
       },
     };
     link.channel.publish(WORKER, notice);

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { type ToolInfo, toDefinition } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import { matchesPattern } from "../config/index.ts";
+import { toolMatcher } from "../config/index.ts";
 import type { LaneLink } from "./lane-link.ts";
 
 /** What the config says of a lane. */
 export interface LaneConfig {
-  /** Patterns of the names of tools that run in this lane, beside those that name it in their metadata. */
+  /** Patterns of the names of tools, or `mcp:SERVER`, that run in this lane, beside those that name it in their metadata. */
   readonly tools?: readonly string[];
   /** How many calls may wait in the lane before new ones are answered with `busy`. Default 1,000. */
   readonly maxWaiting?: number;
@@ -46,6 +46,16 @@ export interface WorkerView {
   readonly queues: readonly LaneQueue[];
 }
 
+/** A lane, as a server sees it. */
+export interface LaneView {
+  readonly name: string;
+  /** How many calls wait for a worker. */
+  readonly waiting: number;
+  /** The names of its tools, as this server has them. */
+  readonly tools: readonly string[];
+  readonly workers: readonly WorkerView[];
+}
+
 /** What workers tell all servers: that they are there, or that they take no more calls. */
 export interface WorkerNotice {
   readonly view: WorkerView;
@@ -58,15 +68,12 @@ export const FORGET_AFTER = 10_000;
 
 /** Returns a function that tells the lane of a tool: as its metadata says, or else a pattern of the config. */
 export function laneFinder(config: LanesConfig): (tool: ToolInfo) => string | undefined {
-  const patterns = Object.entries(config).flatMap(([lane, { tools = [] }]) =>
-    tools.map((pattern) => ({ lane, pattern })),
-  );
+  const lanes = Object.entries(config).map(([lane, { tools }]) => ({ lane, matches: toolMatcher(tools) }));
   const known = new WeakMap<ToolInfo, { readonly lane: string | undefined }>();
   return (tool) => {
     let found = known.get(tool);
     if (found === undefined) {
-      const { lane = patterns.find(({ pattern }) => matchesPattern(pattern, tool.name))?.lane } =
-        tool.metadata;
+      const { lane = lanes.find(({ matches }) => matches(tool))?.lane } = tool.metadata;
       found = { lane };
       known.set(tool, found);
     }
@@ -191,6 +198,10 @@ export class LaneCounts {
 
   constructor(options: LaneCountsOptions) {
     this.#options = options;
+  }
+
+  waiting(lane: string): number {
+    return Math.max(0, this.#count(lane).waiting);
   }
 
   /** A call of this process has come to the lane, has begun at a worker, has ended. */

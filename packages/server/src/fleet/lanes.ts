@@ -29,9 +29,12 @@ import {
   isRepeatable,
   LaneCounts,
   type LanesConfig,
+  type LaneView,
   laneFinder,
   versionOf,
   WorkerDirectory,
+  type WorkerNotice,
+  type WorkerView,
 } from "./lane-workers.ts";
 import { GRACE, takeUpLeftCalls } from "./left-calls.ts";
 
@@ -123,9 +126,7 @@ export class Lanes implements CallDispatcher {
     const { channel } = link;
     // Only nodes of this rack can seal a message, and they send what the types of messages say.
     channel.listen(CALL, (message, from) => this.#hear(message as WorkerMessage, from));
-    channel.listen(WORKER, (message) =>
-      this.directory.note(message as Parameters<WorkerDirectory["note"]>[0]),
-    );
+    channel.listen(WORKER, (notice) => this.directory.note(notice as WorkerNotice)); // As workers publish it.
     channel.onGap(() => channel.publish(WHO, {}));
     link.onUp = () => this.#enqueueAll();
     this.directory.onChange = () => this.#enqueueAll();
@@ -146,6 +147,25 @@ export class Lanes implements CallDispatcher {
   laneOf(tool: ToolInfo): string | undefined {
     const lane = this.#laneOf(tool);
     return lane === undefined || this.#options.own?.includes(lane) ? undefined : lane;
+  }
+
+  /** All lanes that have a tool here or a worker, by their names. */
+  list(): LaneView[] {
+    const lanes = new Map<string, { tools: string[]; workers: WorkerView[] }>();
+    const at = (lane: string) => {
+      const found = lanes.get(lane) ?? { tools: [], workers: [] };
+      lanes.set(lane, found);
+      return found;
+    };
+    for (const tool of this.#options.registry.getAll()) {
+      const lane = this.#laneOf(tool);
+      if (lane !== undefined) at(lane).tools.push(tool.name);
+    }
+    for (const worker of this.directory.list())
+      for (const lane of worker.lanes) at(lane).workers.push(worker);
+    return [...lanes]
+      .sort(([one], [other]) => (one < other ? -1 : 1))
+      .map(([name, rest]) => ({ name, waiting: this.#counts.waiting(name), ...rest }));
   }
 
   /** How long a caller should wait, in seconds, when the lane of the tool has a full queue. */

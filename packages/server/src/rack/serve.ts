@@ -70,7 +70,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   try {
     const { recording } = options;
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const { app, store, channel, nodes, forwarder, approvals, calls, code, mcp, mcpServers, values } = rack;
+    const { app, store, channel, nodes, lanes, forwarder, approvals, calls, code, mcp, mcpServers, values } =
+      rack;
     const { interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
@@ -89,6 +90,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       store,
       channel,
       nodes,
+      lanes,
       forwarder,
       onDrain: () => draining.resolve(),
       approvals,

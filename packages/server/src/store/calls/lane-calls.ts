@@ -279,6 +279,11 @@ export class LaneCalls {
     return text;
   }
 
+  /** Resolves when other processes find the record of a call that has ended here. With SQLite it may be in the journal only. */
+  async commit(callId: string): Promise<void> {
+    await this.#database.pending.commit(toKey(callId));
+  }
+
   /** Of the given calls, those that have ended. */
   async ended(callIds: readonly string[]): Promise<string[]> {
     if (callIds.length === 0) return [];
