@@ -1,6 +1,6 @@
 // `npm test`: types, lint and format, then the tests. All of them run; any failure fails the whole.
 // `npm run test:slow`: only what takes long (`*.slow.test.ts`, and some others in their whole depth), with figures.
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,21 +19,35 @@ const withCache = { NODE_COMPILE_CACHE: compiled };
 /** In CI, so many files that failed are run again, alone. More than that is no accident of a busy machine. */
 const MOST_AGAIN = 3;
 const slow = ["run", "--config", "vitest.slow.config.ts", ...passed];
-const quick = () => [
+const checksOfText = [
   ["types", "node_modules/typescript/bin/tsc", ["--noEmit"]],
   ["types of core, without Node", "node_modules/typescript/bin/tsc", ["-p", "packages/core", "--noEmit"]],
   ["types of the console", "packages/console/scripts/check-types.mjs", []],
   ["lint and format", "node_modules/@biomejs/biome/bin/biome", ["check", "--error-on-warnings", "."]],
-  ...tests(),
 ];
-const checks = isSlow ? [["slow tests", vitest, slow, withCache]] : quick();
+const checks = isSlow ? [["slow tests", vitest, slow, withCache]] : [...checksOfText, ...tests()];
 
 const failed = programsAreHere ? [] : ["test programs"];
-failed.push(...checks.filter((check) => !succeeds(...check)).map(([name]) => name));
+// Each of them uses one core most of the time, so all of them together take half as long as one after the other.
+const ended = isSlow ? [] : await Promise.all(checksOfText.map((check) => passes(...check)));
+failed.push(...checksOfText.filter((_, at) => ended[at] === false).map(([name]) => name));
+const others = checks.filter((check) => !checksOfText.includes(check));
+failed.push(...others.filter((check) => !succeeds(...check)).map(([name]) => name));
 rmSync(compiled, { recursive: true, force: true });
 if (failed.length > 0) console.error(`\nFailed: ${failed.join(", ")}.`);
 console.log(`\nchecks: ${checks.length + 1 - failed.length} passed, ${failed.length} failed`);
 process.exit(failed.length === 0 ? 0 : 1);
+
+function passes(name, file, args) {
+  return new Promise((resolve) => {
+    const command = [join(root, file), ...args];
+    execFile(node, command, { cwd: root, maxBuffer: 2 ** 28 }, (error, output, complaints) => {
+      console.log(`\n== ${name}\n${output}`);
+      if (complaints) console.error(complaints);
+      resolve(error === null);
+    });
+  });
+}
 
 function tests() {
   // Of a part of the tests, the coverage says nothing.

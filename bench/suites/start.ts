@@ -12,6 +12,7 @@ import { type ContestantName, contestants } from "../contestants/index.ts";
 import { describeGoal, type GoalOutcome, judgeGoal } from "../lib/goal.ts";
 import { medianOf } from "../lib/median-of.ts";
 import { packedProgram } from "../lib/packed.ts";
+import { median } from "../lib/statistics.ts";
 import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
 import { headersOf, initialize, initialized, type McpVariant, messageOf } from "../mcp/messages.ts";
@@ -21,23 +22,44 @@ interface StartSample {
   /** Milliseconds from the start of the program to the whole list of tools, by the clock. */
   readonly time: number;
   /** Milliseconds of CPU up to then, of all threads. */
-  readonly cpu: number;
+  readonly cpu?: number;
   /** MB that the process has when it has come to rest. */
-  readonly memory: number;
+  readonly memory?: number;
 }
 
 interface StartVariant extends McpVariant {
   /** The most times the floor's time. */
   readonly goal?: number;
   /** The most MB at rest. */
-  readonly memory: number;
+  readonly memory?: number;
+  /** The most milliseconds. */
+  readonly limit?: number;
+  /** Each tool is a file of its own. Default: thousands come from one. */
+  readonly isApart?: true;
+}
+
+/** A command that ends by itself, beside a Node that does nothing. */
+interface CommandVariant {
+  readonly words: readonly string[];
+  readonly goal?: number;
+  readonly limit?: number;
+  /** A server runs on the workspace. */
+  readonly isServed?: true;
 }
 
 const list = { method: "tools/list" } as const;
 const variants: Record<string, StartVariant> = {
   "stdio, 10 tools": { ...list, era: "legacy", tools: 10, transport: "stdio", goal: 2.2, memory: 90 },
   "HTTP, 10 tools": { ...list, era: "modern", tools: 10, transport: "http", goal: 2.5, memory: 90 },
-  "HTTP, 5,000 tools": { ...list, era: "modern", tools: 5000, transport: "http", memory: 160 },
+  "HTTP, 5,000 tools": { ...list, era: "modern", tools: 5000, transport: "http", memory: 160, limit: 2_000 },
+  "HTTP, 5,000 files": {
+    ...{ ...list, era: "modern", tools: 5000, transport: "http", memory: 160, limit: 2_000, isApart: true },
+  },
+};
+const commands: Record<string, CommandVariant> = {
+  "toolrack --version": { words: ["--version"], limit: 60 },
+  "toolrack list, 10 tools": { words: ["list"], goal: 1.6 },
+  "toolrack list, a server runs": { words: ["list"], isServed: true },
 };
 /** Milliseconds in which a program that has started comes to rest. */
 const SETTLED = 5_000;
@@ -48,10 +70,16 @@ export const start: Suite<StartSample> = {
   title: "start to the first list",
   floor: "node-mcp",
   contestants: ["node-mcp", ours, "sdk-2-mcp", "fastmcp-mcp"],
-  variants: Object.keys(variants),
+  variants: [...Object.keys(variants), ...Object.keys(commands)],
+  // Peers have no such commands, and one file for all tools.
+  takesPart: ({ contestant, variant }) =>
+    [start.floor, ours].includes(contestant) ||
+    (variants[variant]?.isApart ?? commands[variant]) === undefined,
 
   async sample({ contestant, variant: name }) {
     if (process.platform !== "linux") throw new Error("CPU time and memory are read from /proc: Linux only");
+    const command = commands[name];
+    if (command !== undefined) return { time: await timeOf(command, contestant === ours) };
     const wanted = variants[name]!;
     const variant = legacyOnly.includes(contestant) ? { ...wanted, era: "legacy" as const } : wanted;
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
@@ -70,7 +98,8 @@ export const start: Suite<StartSample> = {
     const besides = (entry: Measured<StartSample>, contestant: ContestantName) =>
       measured.find((one) => one.contestant === contestant && one.variant === entry.variant);
     const rows = measured.map((entry) => {
-      const { goal, memory } = variants[entry.variant]!;
+      const { goal, limit, memory }: Partial<StartVariant> =
+        variants[entry.variant] ?? commands[entry.variant]!;
       const ratioOf = (key: keyof StartSample, to: ContestantName) =>
         medianOf(entry, key) / medianOf(besides(entry, to), key);
       const own =
@@ -78,7 +107,12 @@ export const start: Suite<StartSample> = {
           ? []
           : [
               ...(goal === undefined ? [] : [judgeGoal(entry.variant, goal, ratioOf("time", start.floor))]),
-              judgeGoal(`${entry.variant}, of ${memory} MB`, 1, medianOf(entry, "memory") / memory),
+              ...(memory === undefined
+                ? []
+                : [judgeGoal(`${entry.variant}, of ${memory} MB`, 1, medianOf(entry, "memory") / memory)]),
+              ...(limit === undefined
+                ? []
+                : [judgeGoal(`${entry.variant}, of ${limit} ms`, 1, medianOf(entry, "time") / limit)]),
             ];
       goals.push(...own);
       const place = ratioOf("time", ours) > 1 ? "ours is ahead" : "ours is behind";
@@ -98,20 +132,56 @@ export const start: Suite<StartSample> = {
   },
 };
 
-async function wordsOf(contestant: ContestantName, { transport, tools }: McpVariant, directory: string) {
+async function wordsOf(contestant: ContestantName, variant: StartVariant, directory: string) {
+  const { transport, tools, isApart = false } = variant;
   const program = programs[contestant];
   if (program !== undefined) return [pathOf(program), transport, String(tools)];
+  // A file for each of ten tools, as people write them; thousands come from one place.
+  await writeWorkspace(directory, tools, tools > 10 && !isApart ? 1 : tools);
+  const serving = transport === "stdio" ? ["mcp"] : ["serve", "--port", "0", "--json"];
+  return [packedProgram(), ...serving, "--no-watch"];
+}
+
+async function writeWorkspace(directory: string, tools: number, files: number): Promise<void> {
   await mkdir(join(directory, "tools"));
   await writeFile(
     join(directory, "toolrack.config.js"),
     "export default { builtins: false, mcp: { metaTools: 'off' } };",
   );
-  // A file for each of ten tools, as people write them; thousands come from one place.
-  const files = tools > 10 ? 1 : tools;
   for (let at = 0; at < files; at++)
     await writeFile(join(directory, `tools/part${at}.ts`), workspaceTools(tools / files, at));
-  const serving = transport === "stdio" ? ["mcp"] : ["serve", "--port", "0", "--json"];
-  return [packedProgram(), ...serving, "--no-watch"];
+}
+
+/** Milliseconds of the command's whole process, the median of nine; of a Node that does nothing where it is not ours. */
+async function timeOf({ words, isServed = false }: CommandVariant, isOurs: boolean): Promise<number> {
+  const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
+  const run = (more: readonly string[]) =>
+    spawn(process.execPath, more, { cwd: directory, stdio: ["pipe", "pipe", "ignore"] });
+  await writeFile(join(directory, "nothing.mjs"), "0");
+  await writeWorkspace(directory, 10, 10);
+  const server =
+    isOurs && isServed ? run([packedProgram(), "serve", "--port", "0", "--json", "--no-watch"]) : undefined;
+  try {
+    if (server !== undefined) await firstJson(createInterface(server.stdout));
+    const times: number[] = [];
+    // The first ones fill the caches, as with the servers.
+    for (let round = -3; round < 9; round++) {
+      const begun = performance.now();
+      const command = run(isOurs ? [packedProgram(), ...words] : ["nothing.mjs"]);
+      command.stdout.resume();
+      const [code] = await once(command, "close");
+      if (code !== 0) throw new Error(`toolrack ${words.join(" ")} ended with ${code}`);
+      if (round >= 0) times.push(performance.now() - begun);
+    }
+    return median(times);
+  } finally {
+    if (server !== undefined) {
+      const closed = once(server, "close");
+      server.kill("SIGKILL");
+      await closed;
+    }
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+  }
 }
 
 async function startOnce(words: readonly string[], variant: McpVariant, cwd: string, rest: number) {

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 // Plain JavaScript that any Node understands: it must be able to say that this Node is too old.
-import { spawn } from "node:child_process";
-import { accessSync, constants, existsSync } from "node:fs";
-import { homedir } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+
+/** A part of Node. An `import` would read all of its members, which load others: 5 ms for the five that are used here. */
+const part = async (name) => process.getBuiltinModule?.(name) ?? (await import(name));
+const { accessSync, constants, existsSync } = await part("node:fs");
+const { dirname, join } = await part("node:path");
+const { fileURLToPath } = await part("node:url");
 
 // Else Node would open its debugger to the whole machine when any process of the same user sends this signal.
 process.on("SIGUSR1", () => {});
@@ -23,10 +24,12 @@ if (isOld && node === process.execPath) {
   process.exit(1);
 }
 
-if (existsSync(source)) runSources();
+if (existsSync(source)) runSources(await part("node:child_process"));
 else {
   keepCompiledCode();
-  await import("../dist/main.js");
+  const [, , command, ...words] = process.argv;
+  const isDone = command === "list" && (await (await import("../dist/quick-list.js")).listQuickly(words));
+  if (!isDone) await import("../dist/main.js");
 }
 
 /**
@@ -36,13 +39,16 @@ else {
 function keepCompiledCode() {
   const { enableCompileCache, flushCompileCache } = process.getBuiltinModule("node:module");
   const own = fileURLToPath(new URL("../.cache", import.meta.url));
-  const { XDG_CACHE_HOME: folder = join(homedir(), ".cache") } = process.env;
-  enableCompileCache(isWritable(dirname(own)) ? own : join(folder, "toolrack", "code"));
+  enableCompileCache(isWritable(dirname(own)) ? own : join(usersCache(), "toolrack", "code"));
   setTimeout(() => {
     // A client may end the program with a signal that leaves no time to write.
     flushCompileCache();
     releaseMemory();
   }, 3_000).unref();
+}
+
+function usersCache() {
+  return process.env.XDG_CACHE_HOME ?? join(process.getBuiltinModule("node:os").homedir(), ".cache");
 }
 
 /**
@@ -83,7 +89,7 @@ function isWritable(folder) {
   }
 }
 
-function runSources() {
+function runSources({ spawn }) {
   const child = spawn(
     node,
     [

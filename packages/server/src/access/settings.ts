@@ -6,7 +6,7 @@ import {
   type ToolInfo,
 } from "@toolrack/core";
 import { isSecretName } from "@toolrack/core/internal";
-import { asRecord, isRecord } from "../helpers/index.ts";
+import { asRecord, isRecord, parsedJson } from "../helpers/index.ts";
 import type { Store, ValueInfo } from "../store/index.ts";
 import { isValueName, openSecrets, type Secrets, type SecretsOptions, toolSecretName } from "./secrets.ts";
 
@@ -275,11 +275,7 @@ function coerce(text: string, { type }: JsonSchemaObject): unknown {
     if (/^(?:false|0|no|off)$/i.test(trimmed)) return false;
   }
   if (types.includes("object") || types.includes("array")) {
-    try {
-      return JSON.parse(trimmed);
-    } catch {
-      return text; // The schema then refuses it.
-    }
+    return parsedJson(trimmed, text); // The schema refuses a text.
   }
   return text;
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { JsonSchemaObject } from "@toolrack/core";
-import { isRecord, reasonOf } from "../helpers/index.ts";
+import { isRecord, parsedJson, reasonOf } from "../helpers/index.ts";
 import type { Cli } from "./cli.ts";
 import { usageError } from "./cli-error.ts";
 import { alternativesOf, follow, propertiesOf, typesOf, valuesOf } from "./parameters.ts";
@@ -131,8 +131,8 @@ function typedValue(text: string, schema: JsonSchemaObject, root: JsonSchemaObje
   if (meant !== undefined) return meant;
   const types = typesOf(schema, root);
   // The schema names no type: JSON if it parses, text otherwise.
-  if (types.size === 0) return listed.length > 0 ? text : jsonOr(text, text);
-  const structure = /^\s*[[{]/.test(text) ? jsonOr(text, undefined) : undefined;
+  if (types.size === 0) return listed.length > 0 ? text : parsedJson(text, text);
+  const structure = /^\s*[[{]/.test(text) ? parsedJson(text) : undefined;
   if (structure !== undefined && types.has(Array.isArray(structure) ? "array" : "object")) return structure;
   if (types.has("string")) return text;
   if ((types.has("number") || types.has("integer")) && number.test(text.trim())) {
@@ -144,12 +144,4 @@ function typedValue(text: string, schema: JsonSchemaObject, root: JsonSchemaObje
   if (!types.has("array")) return text;
   const items = alternatives.find((one) => one.items !== undefined)?.items;
   return [typedValue(text, follow(items, root), root)];
-}
-
-function jsonOr(text: string, otherwise: unknown): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return otherwise;
-  }
 }

@@ -326,7 +326,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--tag <tag>", "only those with a tag")
     .option("--all", "disabled ones too")
     .option("--tokens", "what each source and tool costs a model's context, estimated")
-    .action(runs(async () => (await import("./commands/tools.ts")).list));
+    .action(runs(async () => (await import("./commands/list.ts")).list));
 
   command("show", "show everything about a tool")
     .argument("<name>", "its name or an alias")

@@ -7,72 +7,19 @@ import {
   toolErrorCodes,
 } from "@toolrack/core";
 import { newCallId } from "../calls/index.ts";
-import type { FileReport } from "../files/index.ts";
 import type { App } from "../rack/index.ts";
 import type { CallTrace, Page, StoredApproval } from "../store/index.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, exitCodeOf } from "./cli-error.ts";
+import type { AnsweredTool } from "./listed-tools.ts";
 import type { ServerClient } from "./server-client.ts";
 import { amount } from "./text.ts";
 import { talkingLogger, withApp } from "./workspace.ts";
 
-/** A tool as lists show it. */
-export interface ListedTool {
-  readonly name: string;
-  readonly title?: string | undefined;
-  readonly displayName?: string | undefined;
-  readonly description?: string | undefined;
-  readonly aliases?: readonly string[] | undefined;
-  readonly category?: string | undefined;
-  readonly tags?: readonly string[] | undefined;
-  readonly origin?: string | undefined;
-  readonly dangerous: boolean;
-  readonly readOnly: boolean;
-  readonly disabled?: boolean | undefined;
-  /** The estimated number of tokens that the tool's definition takes in a model's context. */
-  readonly tokens?: number;
-}
-
-export interface ToolQuery {
-  readonly category?: string;
-  readonly tag?: string;
-  readonly all?: boolean;
-}
-
-type Answered = Omit<ListedTool, "disabled"> & { readonly status: "ok" | "stale" | "disabled" };
-
-/** The tools of a running server. With `words`, those that fit, best first; else the workspace's own first. */
-export async function toolsAt(
-  server: ServerClient,
-  { category, tag, all = false }: ToolQuery,
-  words?: string,
-  most = Number.POSITIVE_INFINITY,
-): Promise<ListedTool[]> {
-  const tools: Answered[] = [];
-  let next: string | undefined = "0";
-  while (next !== undefined && tools.length < most) {
-    const query = new URLSearchParams({ limit: String(Math.min(most, 1000)), cursor: next });
-    for (const [key, value] of Object.entries({ q: words, category, tag }))
-      if (value !== undefined) query.set(key, value);
-    const page: { readonly items: Answered[]; readonly next?: string } = await server.ask(
-      `/api/tools?${query}`,
-    );
-    tools.push(...page.items);
-    next = page.next;
-  }
-  const found = tools.map(({ status, ...tool }) => ({ ...tool, disabled: status === "disabled" }));
-  const wanted = found.filter(({ disabled }) => all || !disabled);
-  return words === undefined ? wanted.sort(ownFirst) : wanted;
-}
-
-export async function filesAt(server: ServerClient): Promise<readonly FileReport[]> {
-  return (await server.ask<{ readonly files: readonly FileReport[] }>("/api/files")).files;
-}
-
 /** A tool of a running server with its schemas. Throws `CliError` when the server has none of this name. */
 export async function toolAt(server: ServerClient, name: string): Promise<ToolInfo> {
   const path = `/api/tools/${encodeURIComponent(name)}`;
-  const found = await server.ask<Answered & ToolDetails>(path).catch((thrown) => {
+  const found = await server.ask<AnsweredTool & ToolDetails>(path).catch((thrown) => {
     throw thrown instanceof CliError ? withExitCode(thrown) : thrown;
   });
   const { status, inputSchema = { type: "object" }, outputSchema, aliases, origin, displayName } = found;
@@ -196,15 +143,4 @@ async function agreeTo(server: ServerClient, callId: string): Promise<void> {
 function withExitCode({ message, code, details }: CliError): CliError {
   const [known] = Object.keys(toolErrorCodes).filter((one) => one === code) as ToolErrorCode[]; // The keys of `toolErrorCodes` are the codes.
   return new CliError(message, { code, details, ...(known && { exitCode: exitCodeOf(known) }) });
-}
-
-/** The workspace's own files first, then skills, then other servers and APIs, then what comes with Toolrack. */
-export function ownFirst(one: ListedTool, other: ListedTool): number {
-  return rankOf(one) - rankOf(other) || (one.name < other.name ? -1 : 1);
-}
-
-function rankOf({ origin = "" }: ListedTool): number {
-  if (origin === "" || origin.startsWith("built-in")) return 3;
-  if (/^(?:mcp server|api) /.test(origin)) return 2;
-  return origin.startsWith("skill ") ? 1 : 0;
 }

@@ -1,8 +1,8 @@
 import { CommanderError } from "commander";
+import { attributeConsole } from "../helpers/console-output.ts";
 import { Cli, type OutputStream, type Surroundings } from "./cli.ts";
 import { type CliError, exitCodes, toCliError, usageError } from "./cli-error.ts";
 import { makeProgram } from "./program.ts";
-import { type ProtectedProcess, protectProcess } from "./protect-process.ts";
 import { ownProgram } from "./start-command.ts";
 import { printable } from "./text.ts";
 
@@ -18,7 +18,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     process.env.NO_COLOR = "1";
     delete process.env.FORCE_COLOR;
   }
-  const host = protectProcess({ onIncident: (incident) => process.stderr.write(`warning: ${incident}\n`) });
+  const host = protectProcess((incident) => process.stderr.write(`warning: ${incident}\n`));
   stayQuietWhenCutOff(host);
   // Keeps Node running while a tool waits for a promise without a timer or socket behind it.
   const keepAlive = setInterval(() => {}, 60_000);
@@ -108,4 +108,50 @@ function stayQuietWhenCutOff(host: ProtectedProcess): void {
     host.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failure);
   });
   process.stderr.on("error", () => {});
+}
+
+/**
+ * Tools run inside this process. The protection keeps them from writing to the standard output that carries
+ * our data, from ending the process, and from crashing it with an uncaught error.
+ */
+interface ProtectedProcess {
+  /** Writes to the real standard output. */
+  readonly print: (text: string) => void;
+  /** Resolves when all output has been written: a pipe may take it in several parts. */
+  readonly printed: () => Promise<void>;
+  readonly exit: (code: number) => never;
+}
+
+let protectedProcess: ProtectedProcess | undefined;
+
+/** Takes effect once; later calls return the same object. `onIncident` is told of every attempt to exit and every uncaught error. */
+function protectProcess(onIncident: (incident: string) => void): ProtectedProcess {
+  if (protectedProcess !== undefined) return protectedProcess;
+  const write = process.stdout.write.bind(process.stdout);
+  const exit = process.exit.bind(process);
+
+  // Output of tools, such as console.log, goes to standard error.
+  process.stdout.write = process.stderr.write.bind(process.stderr);
+  attributeConsole();
+  process.exit = (code) => {
+    onIncident(`a tool called process.exit(${code ?? ""})`);
+    throw new Error("process.exit() is not available to tools: throw an error, or return a result.");
+  };
+  process.on("uncaughtException", (error) => onIncident(`an error that no tool caught: ${textOf(error)}`));
+  process.on("unhandledRejection", (reason) =>
+    onIncident(`a rejection that no tool handled: ${textOf(reason)}`),
+  );
+
+  protectedProcess = {
+    print: (text) => void write(text),
+    // Does not end the stream, because it may be a socket that is shared with others, such as the shell that started
+    // us.
+    printed: () => new Promise((resolve) => write("", () => resolve())),
+    exit: (code) => exit(code),
+  };
+  return protectedProcess;
+}
+
+function textOf(thrown: unknown): string {
+  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
 }

@@ -9,7 +9,7 @@ import {
   readServerAddress,
   type ServerAddress,
 } from "../helpers/server-address.ts";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord, parsedJson } from "../helpers/values.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, isCliError } from "./cli-error.ts";
 import { findWorkspace } from "./workspace.ts";
@@ -52,24 +52,39 @@ export class ServerClient {
 
   /** Returns the body of the answer. Throws `CliError` with the code and message of a refusal. */
   async ask<Body>(path: string, method = "GET", body?: unknown): Promise<Body> {
-    const response = await this.#fetch(path, method, body);
     // The cast is safe: the caller names the type that the API documents for this path.
-    if (response.ok) return (await jsonOf(response)) as Body;
-    throw refusal(response.status, await jsonOf(response));
+    return parsedJson(await this.text(path, method, body)) as Body;
   }
 
-  /** Returns the text of an answer that is not JSON. Throws like `ask`. */
-  async text(path: string): Promise<string> {
-    const response = await this.#fetch(path, "GET", undefined);
-    if (response.ok) return response.text();
-    throw refusal(response.status, await jsonOf(response));
+  /**
+   * Returns the text of an answer that is not JSON. Throws like `ask`. Asks with `node:http`, because `fetch` takes longer to
+   * load than Node itself to start.
+   */
+  async text(path: string, method = "GET", body?: unknown): Promise<string> {
+    const asked = request(this.url + path, { method, headers: this.#headersFor(body) });
+    asked.end(body === undefined ? undefined : JSON.stringify(body));
+    const { status, answer } = await answerTo(asked)
+      .then(async ({ response }) => ({ status: response.statusCode ?? 0, answer: await text(response) }))
+      .catch((error: Error) => {
+        throw gone(this.url, this.#advice, error);
+      });
+    if (status >= 200 && status < 300) return answer;
+    throw refusal(status, parsedJson(answer));
   }
 
   /** Sends a request that is answered with an event stream. Throws like `ask`. */
   async open(path: string, body: unknown): Promise<Response> {
-    const response = await this.#fetch(path, "POST", body, { accept: "text/event-stream" });
+    const response = await fetch(this.url + path, {
+      method: "POST",
+      // The server never redirects.
+      redirect: "error",
+      headers: { ...this.#headersFor(body), accept: "text/event-stream" },
+      body: JSON.stringify(body),
+    }).catch((error: Error) => {
+      throw gone(this.url, this.#advice, error);
+    });
     if (response.ok) return response;
-    throw refusal(response.status, await jsonOf(response));
+    throw refusal(response.status, parsedJson(await response.text()));
   }
 
   /**
@@ -84,17 +99,9 @@ export class ServerClient {
     return answer?.socket;
   }
 
-  #fetch(path: string, method: string, body: unknown, more: Record<string, string> = {}): Promise<Response> {
-    const content = body === undefined ? {} : { "content-type": "application/json" };
-    return fetch(this.url + path, {
-      method,
-      // The server never redirects.
-      redirect: "error",
-      headers: { authorization: `Bearer ${this.#token}`, "user-agent": "toolrack-cli", ...content, ...more },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    }).catch((error: Error) => {
-      throw gone(this.url, this.#advice, error);
-    });
+  #headersFor(body: unknown): Record<string, string> {
+    const headers = { authorization: `Bearer ${this.#token}`, "user-agent": "toolrack-cli" };
+    return body === undefined ? headers : { ...headers, "content-type": "application/json" };
   }
 }
 
@@ -103,28 +110,15 @@ export async function askServer<Body>(cli: Cli, path: string, method = "GET", bo
   return (await ServerClient.find(cli)).ask<Body>(path, method, body);
 }
 
-/** Undefined when the body is not JSON. */
-function jsonOf(response: Response): Promise<unknown> {
-  return response.json().catch(() => undefined);
-}
-
-/** Undefined when the text is not JSON. */
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body);
-  } catch {
-    return undefined;
-  }
-}
-
 interface Answer {
   readonly response: IncomingMessage;
   /** Set when the server agreed to speak another protocol. */
   readonly socket?: Socket;
 }
 
-function answerTo(asked: ClientRequest, patience: number): Promise<Answer> {
-  const timer = setTimeout(() => asked.destroy(new Error("It did not answer in time.")), patience);
+function answerTo(asked: ClientRequest, patience?: number): Promise<Answer> {
+  const stop = () => asked.destroy(new Error("It did not answer in time."));
+  const timer = patience === undefined ? undefined : setTimeout(stop, patience);
   return new Promise<Answer>((resolve, reject) => {
     asked.on("error", reject);
     asked.on("response", (response) => resolve({ response }));
@@ -148,8 +142,6 @@ function refusal(status: number, answer: unknown): CliError {
 /** How long a server may take to prove its identity or to change the protocol, in milliseconds. */
 const PATIENCE = 10_000;
 
-/** Asks with `node:http`, because `fetch` takes longer to load than everything else that joining a server needs. */
-
 async function checkProof(
   address: ServerAddress,
   token: string,
@@ -160,7 +152,7 @@ async function checkProof(
   const nonce = newNonce();
   const asked = request(`${url}/identity/${nonce}`).end();
   const answer = await answerTo(asked, patience)
-    .then(async ({ response }) => parsed(await text(response)))
+    .then(async ({ response }) => parsedJson(await text(response)))
     .catch((error: Error) => {
       throw gone(url, advice, error);
     });

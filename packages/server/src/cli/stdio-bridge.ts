@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { LineSplitter } from "../helpers/lines.ts";
-import { isRecord } from "../helpers/values.ts";
+import { isRecord, parsedJson } from "../helpers/values.ts";
 import {
   cancellationOf,
   errorText,
@@ -154,7 +154,7 @@ export class StdioBridge {
   #pass(line: string | Buffer) {
     let text: string | Buffer | undefined = line;
     if (typeof line === "string") {
-      const value = parsed(line);
+      const value = parsedJson(line);
       const isBatch = Array.isArray(value);
       for (const one of isBatch ? value : [value]) {
         const message = readRpc(one);
@@ -204,7 +204,7 @@ export class StdioBridge {
   }
 
   #fromRack(line: string) {
-    const value = parsed(line);
+    const value = parsedJson(line);
     if (Array.isArray(value)) {
       // A batch of answers. The cast is safe: `#forget` only looks the id up in a map.
       for (const answer of value) if (isRecord(answer)) this.#forget(answer.id as RpcId);
@@ -318,14 +318,6 @@ export class StdioBridge {
     for (const kind of listKinds)
       if (wanted[`${kind}ListChanged`] === true) tell(`notifications/${kind}/list_changed`);
     for (const uri of Array.isArray(uris) ? uris : []) tell("notifications/resources/updated", { uri });
-  }
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,4 +1,5 @@
 import { compileSchema, type JsonSchemaObject } from "@toolrack/core";
+import { parsedJson } from "../helpers/values.ts";
 import { configSchema } from "./config.ts";
 
 /** An environment variable for one key of the config. */
@@ -78,22 +79,14 @@ function toValue({ type }: JsonSchemaObject, text: string): unknown {
     case "number":
       return Number.isNaN(Number(text)) ? text : Number(text);
     case "array": {
-      if (text.startsWith("[")) return parse(text);
+      if (text.startsWith("[")) return parsedJson(text);
       const items = text.split(",").map((item) => item.trim());
       return items.filter((item) => item !== "");
     }
     case "object":
-      return parse(text);
+      return parsedJson(text);
     default:
       // The schema has several types or an enum: JSON if it parses, otherwise a text.
-      return parse(text) ?? text;
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+      return parsedJson(text) ?? text;
   }
 }

@@ -1,53 +1,38 @@
-import type { JsonSchemaObject } from "@toolrack/core";
+import { choice as choiceOf, list, map, type Schema, type ValueOf } from "../helpers/schema.ts";
 
-declare const valueType: unique symbol;
-
-/** The JSON Schema of a key of the config, with the type of its value. */
-export interface Key<Value> extends JsonSchemaObject {
-  readonly [valueType]?: Value;
-}
-
-type ValueOf<Schema extends Key<unknown>> = NonNullable<Schema[typeof valueType]>;
-type Keys = Readonly<Record<string, Key<unknown>>>;
+type Keys = Readonly<Record<string, Schema>>;
+/** Keeps the comments of the keys, which people see in their editors. */
 type Members<Group extends Keys> = { readonly [Name in keyof Group]?: ValueOf<Group[Name]> };
 
 /** The schema of an object with these keys and no others. */
 function group<Group extends Keys, Required extends keyof Group = never>(
   properties: Group,
   required: Required[] = [],
-): Key<Members<Group> & { readonly [Name in Required]: ValueOf<Group[Name]> }> {
+): Schema<Members<Group> & { readonly [Name in Required]: ValueOf<Group[Name]> }> {
   return { type: "object", additionalProperties: false, properties, required };
 }
 
-function map<Value>(additionalProperties: Key<Value>): Key<Readonly<Record<string, Value>>> {
-  return { type: "object", additionalProperties };
-}
-
-function list<Value>(items: Key<Value>): Key<readonly Value[]> {
-  return { type: "array", items };
-}
-
-function integer(minimum: number, maximum?: number): Key<number> {
+function integer(minimum: number, maximum?: number): Schema<number> {
   return { type: "integer", minimum, ...(maximum === undefined ? {} : { maximum }) };
 }
 
-function oneOf<const Choice extends string>(...choices: Choice[]): Key<Choice> {
-  return { enum: choices };
+function oneOf<const Choice extends string>(...choices: Choice[]): Schema<Choice> {
+  return choiceOf(choices);
 }
 
-function anything<Value extends object>(): Key<Value> {
+function anything<Value extends object>(): Schema<Value> {
   return { type: "object", additionalProperties: true };
 }
 
-const text: Key<string> = { type: "string", minLength: 1 };
-const anyText: Key<string> = { type: "string" };
+const text: Schema<string> = { type: "string", minLength: 1 };
+const anyText: Schema<string> = { type: "string" };
 const texts = list(anyText);
-const someTexts: Key<readonly string[]> = { type: "array", items: text, minItems: 1 };
-const choice: Key<boolean> = { type: "boolean" };
+const someTexts: Schema<readonly string[]> = { type: "array", items: text, minItems: 1 };
+const choice: Schema<boolean> = { type: "boolean" };
 const count = integer(1);
-const positive: Key<number> = { type: "number", exclusiveMinimum: 0 };
-const seconds: Key<number> = { type: "number", exclusiveMinimum: 0, maximum: 86_400 };
-const notNegative: Key<number> = { type: "number", minimum: 0 };
+const positive: Schema<number> = { type: "number", exclusiveMinimum: 0 };
+const seconds: Schema<number> = { type: "number", exclusiveMinimum: 0, maximum: 86_400 };
+const notNegative: Schema<number> = { type: "number", minimum: 0 };
 
 /**
  * The host application's services, which tools of contract 1 get as `ctx.service`. Declare yours: `declare module
@@ -81,7 +66,7 @@ const modelTraits = {
 
 export type ModelTraits = Members<typeof modelTraits>;
 
-const listedModel: Key<string | (ModelTraits & { readonly id: string })> = {
+const listedModel: Schema<string | (ModelTraits & { readonly id: string })> = {
   anyOf: [text, group({ id: text, ...modelTraits }, ["id"])],
 };
 
@@ -99,7 +84,7 @@ const provider = {
 };
 
 /** A folder of the workspace, relative to it: a text opens it for reading, `write: true` for writing too. */
-const folderGrant: Key<string | { readonly path: string; readonly write?: boolean }> = {
+const folderGrant: Schema<string | { readonly path: string; readonly write?: boolean }> = {
   anyOf: [text, group({ path: text, write: choice }, ["path"])],
 };
 
@@ -163,11 +148,11 @@ export const defaultLimits = {
 
 export type WorkerLimits = Readonly<typeof defaultLimits>;
 
-const limitsSchema: Key<Partial<WorkerLimits>> = group(
+const limitsSchema: Schema<Partial<WorkerLimits>> = group(
   Object.fromEntries(Object.keys(defaultLimits).map((name) => [name, count])),
 );
 
-const sandboxLevel: Key<2 | 3> = { type: "integer", enum: [2, 3] };
+const sandboxLevel: Schema<2 | 3> = { type: "integer", enum: [2, 3] };
 
 const sandbox = {
   /** What each tool is granted, by the name of the tool. */
@@ -193,7 +178,7 @@ export const lintRules = [
 export type LintRule = (typeof lintRules)[number];
 
 /** Patterns of tools by rule; `all` stands for every rule. */
-const lintPatterns: Key<{ readonly [Rule in LintRule | "all"]?: readonly string[] }> = {
+const lintPatterns: Schema<{ readonly [Rule in LintRule | "all"]?: readonly string[] }> = {
   ...map(texts),
   propertyNames: { enum: [...lintRules, "all"] },
 };
@@ -397,7 +382,7 @@ const keys = {
 export interface Config extends Members<typeof keys> {}
 
 /** The schema of a config. The environment variables and their documentation are derived from it. */
-export const configSchema: Key<Config> = group(keys);
+export const configSchema: Schema<Config> = group(keys);
 
 /** Gives a workspace's `toolrack.config.ts` its types. */
 export function defineConfig(config: Config): Config {

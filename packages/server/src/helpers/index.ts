@@ -17,6 +17,7 @@ export {
   LoadError,
   type LoadFailure,
   PassingMap,
+  parsedJson,
   plainHost,
   type ReasonDetails,
   reasonOf,

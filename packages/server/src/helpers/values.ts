@@ -61,6 +61,15 @@ export function headOfLongMessage(start: string, end: string): MessageHead {
   }
 }
 
+/** The value of a text that is JSON; of any other, `otherwise`. */
+export function parsedJson(text: string, otherwise?: unknown): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return otherwise;
+  }
+}
+
 /** Quotes a word for a shell. */
 export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

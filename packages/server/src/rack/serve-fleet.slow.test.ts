@@ -103,6 +103,70 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
     );
   });
 
+  it("answer 503 while PostgreSQL is away, lose no call that was acknowledged before, and record what ran meanwhile", async () => {
+    fleet.forgetEffects();
+    const calls: { id: string; status: number; recorded: boolean; callId?: string }[] = [];
+    const broken: string[] = [];
+    let isOver = false;
+    const clients = Array.from({ length: 12 }, async (_, client) => {
+      for (let n = 0; !isOver; n++) {
+        const id = `away-${client}-${n}`;
+        const node = fleet.nodes[(client + n) % 3]!;
+        const given = n % 4 === 0 ? { callId: id } : {};
+        try {
+          const { status, body } = await node.ask("POST", "/api/tools/note/calls", {
+            arguments: { id, ms: 5 },
+            ...given,
+          });
+          calls.push({ id, status, recorded: body.recorded !== false, callId: body.callId });
+          if (status !== 200) await wait(20);
+        } catch (error) {
+          broken.push(String(error));
+        }
+      }
+    });
+    await until(() => calls.length > 300, 30_000);
+    await fleet.database.goAway();
+    await wait(5_000);
+    const lists = await Promise.all(fleet.nodes.map((node) => node.ask("GET", "/api/calls")));
+    const ready = await Promise.all(fleet.nodes.map((node) => node.ask("GET", "/readyz")));
+    await wait(15_000);
+    const duringOutage = calls.length;
+    await fleet.database.comeBack();
+    await until(async () => {
+      const answers = await Promise.all(fleet.nodes.map((node) => node.ask("GET", "/readyz")));
+      return answers.every(({ status }) => status === 200);
+    }, 30_000);
+    await until(() => calls.length > duringOutage + 300, 30_000);
+    isOver = true;
+    await Promise.all(clients);
+    const counted = Map.groupBy(
+      calls,
+      ({ status, recorded }) => `${status}${recorded ? "" : " not recorded yet"}`,
+    );
+    console.log(`away: ${[...counted].map(([kind, some]) => `${kind}: ${some.length}`).join(", ")}`);
+    expect(lists.map(({ status }) => status)).toEqual([503, 503, 503]);
+    expect(ready.map(({ status }) => status)).toEqual([503, 503, 503]);
+    expect(broken).toEqual([]);
+    expect(calls.filter(({ status }) => status !== 200 && status !== 503)).toEqual([]);
+    const begun = Map.groupBy(fleet.effects("begin "), (line) => line.split(" ")[1]);
+    for (const [id, lines] of begun) expect([id, lines.length]).toEqual([id, 1]);
+    for (const { id, status } of calls) if (status === 503) expect([id, begun.has(id)]).toEqual([id, false]);
+    // The records that waited are written by now, or within seconds.
+    let missing = calls.filter(({ status }) => status === 200);
+    const look = async () => {
+      const found = await Promise.all(
+        missing.slice(0, 200).map(({ callId }) => fleet.nodes[0]!.ask("GET", `/api/calls/${callId}`)),
+      );
+      const done = new Set(
+        found.flatMap(({ body }) => (body.status === "completed" ? [String(body.callId)] : [])),
+      );
+      missing = missing.filter(({ callId }) => !done.has(String(callId)));
+      return missing.length === 0;
+    };
+    console.log(`away: all records were there after ${Math.round(await until(look, 60_000))} ms`);
+  });
+
   it("run each due time of a schedule once, and never two at a time", async () => {
     fleet.forgetEffects();
     const made = await fleet.nodes[0]!.call("schedule_tool", {

@@ -1,3 +1,6 @@
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { setTimeout as wait } from "node:timers/promises";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ServedWorkspace } from "../testing/served-workspace.ts";
@@ -7,7 +10,7 @@ if (postgres === undefined)
   console.warn("SKIPPED: several servers on one PostgreSQL. Install PostgreSQL to run it.");
 
 /** Reads the server-sent events of a node into a list, until it is disposed. */
-function readEvents(node: ServedWorkspace, lastEventId?: string) {
+function readEvents(node: ServedWorkspace, lastEventId?: string, path = "/api/events") {
   const events: { id: string; event: string; data: { callId?: string } }[] = [];
   const stop = new AbortController();
   const reading = (async () => {
@@ -15,7 +18,7 @@ function readEvents(node: ServedWorkspace, lastEventId?: string) {
       authorization: `Bearer ${node.token}`,
       ...(lastEventId && { "last-event-id": lastEventId }),
     };
-    const response = await fetch(`${node.url}/api/events`, { headers, signal: stop.signal });
+    const response = await fetch(node.url + path, { headers, signal: stop.signal });
     let text = "";
     for await (const chunk of response.body!) {
       text += Buffer.from(chunk).toString();
@@ -38,16 +41,70 @@ function readEvents(node: ServedWorkspace, lastEventId?: string) {
   };
 }
 
+/** Listens on loopback, and says where. */
+async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // It listens on a port.
+}
+
+/** A model that tells a story of a minute, a word every 50 ms. */
+const storyteller = createHttpServer((_incoming, outgoing) => {
+  outgoing.setHeader("content-type", "text/event-stream");
+  const tell = () =>
+    outgoing.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "once " } }] })}\n\n`);
+  const telling = setInterval(tell, 50);
+  outgoing.on("close", () => clearInterval(telling));
+  tell();
+});
+
+/** A load balancer that copies bytes: a connection goes to the next node that is ready, as it saw at most 50 ms ago. */
+async function balance(nodes: readonly ServedWorkspace[]) {
+  let ready: readonly ServedWorkspace[] = nodes;
+  let turn = 0;
+  let isOver = false;
+  const looking = (async () => {
+    while (!isOver) {
+      const answers = await Promise.all(
+        nodes.map((node) => node.ask("GET", "/readyz").catch(() => undefined)),
+      );
+      ready = nodes.filter((_, at) => answers[at]?.status === 200);
+      await wait(50);
+    }
+  })();
+  const server = createServer((incoming) => {
+    const { port } = new URL(ready[turn++ % ready.length]!.url);
+    const outgoing = connect(Number(port), "127.0.0.1");
+    incoming.pipe(outgoing).pipe(incoming);
+    for (const [one, other] of [
+      [incoming, outgoing],
+      [outgoing, incoming],
+    ] as const)
+      one.on("error", () => other.destroy()).on("close", () => other.destroy());
+  });
+  return {
+    url: await listen(server),
+    async [Symbol.asyncDispose]() {
+      isOver = true;
+      await looking;
+      server.close();
+    },
+  };
+}
+
 describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { timeout: 60_000 }, () => {
   let fleet: Fleet;
   let a: ServedWorkspace;
   let b: ServedWorkspace;
   let c: ServedWorkspace;
   beforeAll(async () => {
-    fleet = await Fleet.start(3);
+    const provider = { baseURL: `${await listen(storyteller)}/v1`, apiKey: "none", models: ["teller"] };
+    fleet = await Fleet.start(3, { providers: { local: provider } });
     [a, b, c] = fleet.nodes as [ServedWorkspace, ServedWorkspace, ServedWorkspace]; // Three were started.
   }, 90_000);
-  afterAll(() => fleet?.[Symbol.asyncDispose](), 30_000);
+  afterAll(async () => {
+    await fleet?.[Symbol.asyncDispose]();
+    storyteller.close();
+  }, 30_000);
 
   const begin = async (node: ServedWorkspace, tool: string, id: string, more: object = {}) => {
     const ended = node.ask("POST", `/api/tools/${tool}/calls`, {
@@ -92,7 +149,7 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
   });
 
   it("run one callId once, though it is sent to all at the same time", async () => {
-    const rounds = Array.from({ length: 10 }, (_, round) => `once-${round}`);
+    const rounds = Array.from({ length: 40 }, (_, round) => `once-${round}`);
     for (const id of rounds) {
       const answers = await Promise.all(
         fleet.nodes.map((node) =>
@@ -150,7 +207,7 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
     await until(async () => {
       const { result } = (await c.call("secretive", { text: "open-sesame-42" })).body;
       return result.content === "it is [redacted]";
-    }, 1_000);
+    }, 500);
   });
 
   it("answer a question on another node than the one that asks", async () => {
@@ -257,6 +314,34 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
     expect(errors.length).toBeLessThanOrEqual(4);
   });
 
+  it("tell a turn of a conversation on any node while the model speaks, and stop it there", async () => {
+    const path = `/api/chat/sessions/${(await a.ask("POST", "/api/chat/sessions", {})).body.id}`;
+    const answered = a.ask("POST", `${path}/messages`, { content: "Tell me a story." });
+    await until(async () => (await b.ask("GET", path)).body.running === true);
+    await using onB = readEvents(b, undefined, `${path}/events`);
+    await until(() => onB.events.filter(({ event }) => event === "text").length >= 2);
+    const begun = performance.now();
+    expect((await c.ask("POST", `${path}/stop`)).body).toEqual({ stopped: true });
+    expect((await answered).body).toMatchObject({ status: "stopped" });
+    expect(performance.now() - begun).toBeLessThan(1_000);
+    await until(() => onB.events.some(({ event }) => event === "end"));
+    expect((await b.ask("GET", path)).body).toMatchObject({ running: false });
+  });
+
+  it("let through together what one alone would", async () => {
+    const { token } = (await a.ask("POST", "/api/tokens", { name: "many", scopes: { tools: ["*"] } })).body;
+    const begun = performance.now();
+    const answers = await Promise.all(
+      Array.from({ length: 700 }, (_, at) => fleet.nodes[at % 3]!.ask("GET", "/api/tools", undefined, token)),
+    );
+    const seconds = (performance.now() - begun) / 1_000;
+    const passed = answers.filter(({ status }) => status === 200).length;
+    expect(passed + answers.filter(({ status }) => status === 429).length).toBe(700);
+    // A burst of 200, and 100 more each second.
+    expect(passed).toBeGreaterThanOrEqual(190);
+    expect(passed).toBeLessThanOrEqual(200 + 100 * seconds + 3);
+  });
+
   it("refuse a node with another key or another token", async () => {
     const other = Buffer.alloc(32, 1).toString("base64");
     await expect(fleet.startNode({ TOOLRACK_KEY: other })).rejects.toThrow("another key");
@@ -288,37 +373,34 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
     await until(async () => (await a.ask("GET", "/api/nodes")).body.items.length === 3);
   });
 
-  it("hand over without a failed call when one is told to end", async () => {
-    const leaving = await fleet.startNode();
-    const ready = async (node: ServedWorkspace) =>
-      (await node.ask("GET", "/readyz").catch(() => undefined))?.status === 200;
-    const nodes = [leaving, a];
-    const outcomes: number[] = [];
-    let isOver = false;
-    // A load balancer that looks at /readyz every 100 ms and sends to the first node that is ready.
-    let target = leaving;
-    const balancing = (async () => {
-      while (!isOver) {
-        for (const node of nodes)
-          if (await ready(node)) {
-            target = node;
-            break;
-          }
-        await new Promise((resolve) => setTimeout(resolve, 100));
+  it.each(["SIGTERM", "drain"] as const)(
+    "hand over without a failed call when one behind a load balancer is told to end by %s",
+    async (how) => {
+      const leaving = await fleet.startNode();
+      await using balancer = await balance([leaving, a, b]);
+      const outcomes: unknown[] = [];
+      let isOver = false;
+      const clients = Array.from({ length: 8 }, async (_, at) => {
+        for (let n = 0; !isOver; n++) {
+          const answer = fetch(`${balancer.url}/api/tools/note/calls`, {
+            method: "POST",
+            headers: { authorization: `Bearer ${fleet.token}`, "content-type": "application/json" },
+            body: JSON.stringify({ arguments: { id: `drain-${how}-${at}-${n}`, ms: 20 } }),
+          });
+          outcomes.push(await answer.then(async (one) => [one.status, (await one.json()).recorded], String));
+        }
+      });
+      await until(() => outcomes.length > 50);
+      if (how === "drain") {
+        const { items } = (await leaving.ask("GET", "/api/nodes")).body;
+        expect((await a.ask("POST", `/api/nodes/${items[0].id}/drain`)).status).toBe(200);
       }
-    })();
-    const clients = Array.from({ length: 4 }, async (_, at) => {
-      for (let n = 0; !isOver; n++)
-        outcomes.push((await target.call("note", { id: `drain-${at}-${n}`, ms: 20 })).status);
-    });
-    await until(() => outcomes.length > 20);
-    const { items } = (await leaving.ask("GET", "/api/nodes")).body;
-    expect((await a.ask("POST", `/api/nodes/${items[0].id}/drain`)).status).toBe(200);
-    const before = outcomes.length;
-    expect(await leaving.end("SIGCONT")).toEqual([0, null]);
-    await until(() => outcomes.length > before + 20);
-    isOver = true;
-    await Promise.all([...clients, balancing]);
-    expect(new Set(outcomes)).toEqual(new Set([200]));
-  });
+      expect(await leaving.end(how === "drain" ? "SIGCONT" : how)).toEqual([0, null]);
+      const before = outcomes.length;
+      await until(() => outcomes.length > before + 50);
+      isOver = true;
+      await Promise.all(clients);
+      expect(new Set(outcomes.map(String))).toEqual(new Set(["200,true"]));
+    },
+  );
 });

@@ -2,7 +2,7 @@ import { lstatSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { isCanonicalName } from "@toolrack/core/internal";
-import { asRecord, defined, isRecord, reasonOf } from "../helpers/index.ts";
+import { asRecord, defined, isRecord, parsedJson, reasonOf } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import { type NewSkillTool, type StoredSkillTool, skillToolTypes } from "../store/index.ts";
 import { residentRefusal, resolveCommand, type ScriptModule } from "./script-command.ts";
@@ -50,12 +50,8 @@ export function writeToolsFile(tools: readonly StoredSkillTool[]): string {
 
 /** The `usage` for the file: a JSON value if that value gives the same text again, otherwise the text. */
 function asWritten(usage: string): unknown {
-  try {
-    const value: unknown = JSON.parse(usage);
-    return typeof value === "object" && JSON.stringify(value) === usage ? value : usage;
-  } catch {
-    return usage;
-  }
+  const value = parsedJson(usage);
+  return typeof value === "object" && JSON.stringify(value) === usage ? value : usage;
 }
 
 function readTool(entry: unknown, place: string): NewSkillTool {

@@ -114,6 +114,13 @@ export class SkillLibrary {
     return this.#source.failureOf(toolId);
   }
 
+  /** A skill without its tools, for lists. `failedTools`: how many of them cannot be used. */
+  summaryOf(skill: LoadedSkill) {
+    const { directory: _, code: __, revision: ___, frontMatterText: ____, tools, ...shown } = skill;
+    const failedTools = tools.filter(({ id }) => this.failureOf(id) !== undefined).length;
+    return { ...shown, toolCount: tools.length, failedTools };
+  }
+
   /** Finds a tool of the skill by its id or name. Throws `SkillMissingError`. */
   requireTool(skill: LoadedSkill, idOrName: string): StoredSkillTool {
     const found =

@@ -1,9 +1,9 @@
 import { realpathSync } from "node:fs";
 import { CompiledQuery, type Dialect, Kysely, MysqlDialect, PostgresDialect } from "kysely";
 import type { PoolConnection } from "mysql2";
-import type { PoolConfig, Pool as PostgresPool } from "pg";
 import { Availability, type Reachability, reportAvailability, StoreUnavailable } from "./database-errors.ts";
 import { mysqlAddress } from "./keys.ts";
+import { createPostgresPool, type PreparedStatement, PreparedStatements, QUERY_LIMIT } from "./postgres.ts";
 import type { Engine, StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
 import { type ReadPriority, SqliteReader } from "./sqlite-reader.ts";
@@ -23,16 +23,10 @@ export interface OpenedDatabase {
   readonly pending: PromisedWrites;
   /**
    * With PostgreSQL: runs a statement that each connection prepares once, by its name. For what every call needs: parsing
-   * and planning the statement costs more than running it. Resolves with the rows that it returns.
+   * and planning the statement costs more than running it.
    */
-  readonly prepared?: (statement: PreparedStatement) => Promise<readonly Readonly<Record<string, unknown>>[]>;
+  readonly prepared?: (statement: PreparedStatement) => Promise<void>;
   close(): Promise<void>;
-}
-
-interface PreparedStatement {
-  readonly name: string;
-  readonly text: string;
-  readonly values: unknown[];
 }
 
 interface Scan<Row> {
@@ -86,11 +80,15 @@ export async function openDatabase(
   const opened = { engine, db, pending, scan, close: () => db.destroy() };
   if (pool === undefined) return opened;
   const { answered, failed } = availability;
-  const prepared: OpenedDatabase["prepared"] = async (statement) => {
-    const { rows } = await pool.query(statement).then(answered, failed);
-    return rows;
+  const statements = new PreparedStatements(pool);
+  return {
+    ...opened,
+    prepared: (statement) => statements.run(statement).then(answered, failed),
+    close() {
+      statements.close();
+      return db.destroy();
+    },
   };
-  return { ...opened, prepared };
 }
 
 const shared = new Map<string, { readonly opened: OpenedDatabase; users: number }>();
@@ -162,41 +160,6 @@ export function engineOf(url: string | undefined): Engine {
   );
 }
 
-const INT8 = 20;
-
-async function createPostgresPool(url: string): Promise<PostgresPool> {
-  // Loaded only where it is used: most workspaces keep their records in SQLite.
-  const { default: pg } = await import("pg");
-  const getTypeParser = (oid: number, format?: "text" | "binary") =>
-    // All bigint columns are times or sizes, far below the limit of exact numbers.
-    oid === INT8 && format !== "binary" ? Number : pg.types.getTypeParser(oid, format as "text");
-  const pool = new pg.Pool({
-    connectionString: url,
-    connectionTimeoutMillis: 10_000,
-    // No query of ours takes this long, so the server must be hanging.
-    query_timeout: QUERY_LIMIT,
-    statement_timeout: QUERY_LIMIT,
-    keepAlive: true,
-    application_name: "toolrack",
-    max: 10,
-    // Longer than the longest pause of a node that has nothing to do, which would otherwise connect anew each time.
-    idleTimeoutMillis: 90_000,
-    // The declared type is a family of overloads for each format; this one function answers all of them.
-    types: { getTypeParser } as unknown as NonNullable<PoolConfig["types"]>,
-  });
-  // A broken connection fails its query or is replaced by the pool. Without listeners these events would end the
-  // process: the pool's event for idle connections, the client's for those between two queries of a transaction.
-  pool.on("error", () => {});
-  pool.on("connect", (client) => {
-    client.on("error", () => {});
-    // Compiling a query takes seconds where PostgreSQL takes a chain of calls for an endless one, and gains nothing here.
-    // By its default a page that an index finds costs four times as much as the next one, as on a turning disk: then it
-    // reads all counts of calls to add up a few of them.
-    client.query("set jit = off; set random_page_cost = 1.1").catch(() => {});
-  });
-  return pool;
-}
-
 /** For MySQL and MariaDB. */
 async function createMysqlDialect(url: string): Promise<Dialect> {
   // Loaded only where it is used: most workspaces keep their records in SQLite.
@@ -223,8 +186,6 @@ const sessionSettings = [
   // The default level locks the gaps between rows, and writers on several nodes would wait for each other.
   "set session transaction isolation level read committed",
 ];
-
-const QUERY_LIMIT = 30_000;
 
 /** Gives every query a time limit, which the driver accepts per query only. */
 function limitQueries(connection: PoolConnection): void {

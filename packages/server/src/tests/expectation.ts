@@ -1,5 +1,5 @@
 import { compileSchema, SchemaError, type ToolErrorResponse } from "@toolrack/core";
-import { isRecord, toStorableText } from "../helpers/index.ts";
+import { isRecord, parsedJson, toStorableText } from "../helpers/index.ts";
 import { type Expectation, piecesOf, pointerStep } from "./saved-call.ts";
 
 /** What came of a tested call. */
@@ -69,12 +69,7 @@ function readFor(expected: unknown, value: unknown): unknown {
 
 /** The value of a text that is a JSON object or list. */
 export function jsonOf(text: string): unknown {
-  if (!/^\s*[[{]/.test(text)) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return /^\s*[[{]/.test(text) ? parsedJson(text) : undefined;
 }
 
 function compared(kind: string, expected: unknown, actual: unknown): Problem[] {

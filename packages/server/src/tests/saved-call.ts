@@ -1,199 +1,100 @@
 import { type JsonSchemaObject, type ToolErrorCode, type ToolResult, toolErrorCodes } from "@toolrack/core";
+import * as s from "../helpers/schema.ts";
 
-/** One entry of a file of tests: a call, and what should come of it. */
-export interface SavedCall {
-  readonly name: string;
-  readonly tool: string;
-  /** An object, or the text that a caller sent in place of one. */
-  readonly arguments?: Readonly<Record<string, unknown>> | string;
-  /** As whom the call is made. Default: as somebody who may do everything. */
-  readonly as?: SavedCaller;
-  /** Whether questions about the call itself are answered with yes: a dangerous tool asks before it runs. */
-  readonly approve?: boolean;
-  /** Default: the call completes. */
-  readonly expect?: Expectation;
-  /** What the calls that it makes are answered. */
-  readonly calls?: readonly InnerCall[];
-  /** What differs from run to run and is not compared: `ids`, `times`, or JSON pointers, with `*` for any step. */
-  readonly ignore?: readonly string[];
-}
-
-export interface SavedCaller {
-  /** The name of an expert: only its tools are within reach. */
-  readonly expert?: string;
-  /** Patterns of the tools within reach, as those of a token. */
-  readonly tools?: readonly string[];
-  /** The permissions that the caller holds. Default: those of the config. */
-  readonly permissions?: readonly string[];
-}
+const someText = (description: string) => s.text(description, { minLength: 1 });
+const errorCode = s.choice(Object.keys(toolErrorCodes) as ToolErrorCode[], "The code of an error."); // The keys of this object are the codes.
 
 /** What a call should give. All that is named must hold. */
-export interface Expectation {
-  /** Default `completed`, and `error` when `code` is given. */
-  readonly status?: "completed" | "error";
-  readonly code?: ToolErrorCode;
-  readonly equals?: unknown;
-  /** Like `equals`, but rewritten by `--update`. Null: not written yet. */
-  readonly snapshot?: unknown;
-  /** A text that the result contains, or a part of its value. */
-  readonly contains?: unknown;
-  readonly matches?: JsonSchemaObject | boolean;
-}
+const expectation = {
+  "status?": s.choice(["completed", "error"], "How the call ends. Default: completed."),
+  "code?": errorCode,
+  "equals?": s.anything("The value of the result, or its text."),
+  "snapshot?": s.anything("Like equals, but `toolrack test --update` rewrites it. Leave it empty at first."),
+  "contains?": s.anything("A text that the result contains, or a part of its value."),
+  "matches?": s.anything<JsonSchemaObject | boolean>({
+    type: ["object", "boolean"],
+    description: "A JSON Schema that the value of the result fits.",
+  }),
+} as const;
+export type Expectation = s.Values<typeof expectation>;
+
+/** As whom a call is made. */
+const caller = {
+  "expert?": someText("Only the tools of this expert are within reach."),
+  "tools?": s.texts("Patterns of the tools within reach, as those of a token."),
+  "permissions?": s.texts("What the caller holds."),
+} as const;
+export type SavedCaller = s.Values<typeof caller>;
 
 /** A call that the tested call makes, and its recorded answer: one of `answer`, `result` and `error`. */
-export interface InnerCall {
-  readonly tool: string;
-  /** Default: any. */
-  readonly arguments?: Readonly<Record<string, unknown>>;
-  /** A text, or a value that is given as JSON. */
-  readonly answer?: unknown;
-  /** A whole result, where it is more than a text or a value. */
-  readonly result?: Omit<ToolResult, "error">;
-  readonly error?: { readonly code?: ToolErrorCode; readonly message: string };
-}
+const innerCall = {
+  tool: someText("The name of the tool that is called."),
+  "arguments?": s.anyObject("The arguments that are answered so. Default: any."),
+  "answer?": s.anything("A text, or a value that is given as JSON."),
+  "result?": s.anything<Omit<ToolResult, "error">>(
+    s.closed(
+      {
+        content: s.text(),
+        type: s.choice(["text", "json"]),
+        "structured?": s.anything(),
+        "blocks?": s.list(s.anyObject()),
+        "attachments?": s.list(s.anyObject()),
+        "metadata?": s.anyObject(),
+      },
+      "A whole result, where it is more than a text or a value.",
+    ),
+  ),
+  "error?": s.closed({ "code?": errorCode, message: s.text() }),
+} as const;
+export type InnerCall = s.Values<typeof innerCall>;
 
-/** A tool as it was when a call was recorded. */
-export interface RecordedTool {
-  readonly description?: string;
-  readonly inputSchema: JsonSchemaObject;
-  readonly outputSchema?: JsonSchemaObject;
-  readonly readOnly?: boolean;
-  /** Where it came from, for people. */
-  readonly origin?: string;
-}
+/** One entry of a file of tests: a call, and what should come of it. */
+const savedCall = {
+  name: someText("What the test shows. No two tests of a file have the same name."),
+  tool: someText("The name of the tool that is called."),
+  "arguments?": s.anything<Readonly<Record<string, unknown>> | string>({
+    type: ["object", "string"],
+    description: `The arguments. \`${secretReference("NAME")}\` stands for a value that is not written down.`,
+  }),
+  "as?": s.closed(caller, "As whom the call is made. Default: as somebody who may do everything."),
+  "approve?": s.boolean("Whether questions about the call are answered with yes."),
+  "expect?": s.closed(expectation, "What should come of the call. All that is named must hold."),
+  "calls?": s.list(
+    {
+      ...s.closed(innerCall),
+      oneOf: [{ required: ["answer"] }, { required: ["result"] }, { required: ["error"] }],
+    },
+    "What the calls that it makes are answered.",
+  ),
+  "ignore?": s.list(
+    s.text({ pattern: "^(?:ids|times|/.*)$" }),
+    "What differs from run to run: `ids`, `times`, or JSON pointers such as /items/*/createdAt.",
+  ),
+} as const;
+export type SavedCall = s.Values<typeof savedCall>;
+
+/** A tool as it was when a call was recorded. `origin`: where it came from, for people. */
+const recordedTool = {
+  "description?": s.text(),
+  inputSchema: s.anyObject(),
+  "outputSchema?": s.anyObject(),
+  "readOnly?": s.boolean(),
+  "origin?": s.text(),
+} as const;
+export type RecordedTool = s.Values<typeof recordedTool>;
 
 /** What a file of tests holds. */
-export interface TestFileContent {
-  readonly tests: readonly SavedCall[];
-  readonly tools?: Readonly<Record<string, RecordedTool>>;
-}
-
-const text = (description: string) => ({ type: "string", minLength: 1, description });
-const anyObject = { type: "object" };
-
-function closed(properties: Record<string, JsonSchemaObject>, ...required: string[]): JsonSchemaObject {
-  return {
-    type: "object",
-    properties,
-    additionalProperties: false,
-    ...(required.length > 0 && { required }),
-  };
-}
-
-const errorCode = { enum: Object.keys(toolErrorCodes), description: "The code of an error." };
-
-const expectation = {
-  ...closed({
-    status: { enum: ["completed", "error"], description: "How the call ends. Default: completed." },
-    code: errorCode,
-    equals: { description: "The value of the result, or its text." },
-    snapshot: {
-      description: "Like equals, but `toolrack test --update` rewrites it. Leave it empty at first.",
-    },
-    contains: { description: "A text that the result contains, or a part of its value." },
-    matches: { type: ["object", "boolean"], description: "A JSON Schema that the value of the result fits." },
-  }),
-  description: "What should come of the call. All that is named must hold.",
-};
-
-const innerCall = {
-  ...closed(
-    {
-      tool: text("The name of the tool that is called."),
-      arguments: { ...anyObject, description: "The arguments that are answered so. Default: any." },
-      answer: { description: "A text, or a value that is given as JSON." },
-      result: {
-        ...closed(
-          {
-            content: { type: "string" },
-            type: { enum: ["text", "json"] },
-            structured: {},
-            blocks: { type: "array", items: anyObject },
-            attachments: { type: "array", items: anyObject },
-            metadata: anyObject,
-          },
-          "content",
-          "type",
-        ),
-        description: "A whole result, where it is more than a text or a value.",
-      },
-      error: closed({ code: errorCode, message: { type: "string" } }, "message"),
-    },
-    "tool",
-  ),
-  oneOf: [{ required: ["answer"] }, { required: ["result"] }, { required: ["error"] }],
-};
+const testFile = {
+  tests: s.list(s.closed(savedCall)),
+  "tools?": s.map(s.closed(recordedTool), "The tools as they were when the calls were recorded."),
+} as const;
+export type TestFileContent = s.Values<typeof testFile>;
 
 /** The JSON Schema of `tests/*.calls.yaml`, for editors and for reading the files. */
 export const testFileSchema: JsonSchemaObject = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
   title: "Saved calls of Toolrack",
-  ...closed(
-    {
-      tests: {
-        type: "array",
-        items: closed(
-          {
-            name: text("What the test shows. No two tests of a file have the same name."),
-            tool: text("The name of the tool that is called."),
-            arguments: {
-              type: ["object", "string"],
-              description: `The arguments. \`${secretReference("NAME")}\` stands for a value that is not written down.`,
-            },
-            as: {
-              ...closed({
-                expert: text("Only the tools of this expert are within reach."),
-                tools: {
-                  type: "array",
-                  items: { type: "string" },
-                  description: "Patterns of the tools within reach, as those of a token.",
-                },
-                permissions: {
-                  type: "array",
-                  items: { type: "string" },
-                  description: "What the caller holds.",
-                },
-              }),
-              description: "As whom the call is made. Default: as somebody who may do everything.",
-            },
-            approve: {
-              type: "boolean",
-              description: "Whether questions about the call are answered with yes.",
-            },
-            expect: expectation,
-            calls: {
-              type: "array",
-              items: innerCall,
-              description: "What the calls that it makes are answered.",
-            },
-            ignore: {
-              type: "array",
-              items: { type: "string", pattern: "^(?:ids|times|/.*)$" },
-              description:
-                "What differs from run to run: `ids`, `times`, or JSON pointers such as /items/*/createdAt.",
-            },
-          },
-          "name",
-          "tool",
-        ),
-      },
-      tools: {
-        type: "object",
-        description: "The tools as they were when the calls were recorded.",
-        additionalProperties: closed(
-          {
-            description: { type: "string" },
-            inputSchema: anyObject,
-            outputSchema: anyObject,
-            readOnly: { type: "boolean" },
-            origin: { type: "string" },
-          },
-          "inputSchema",
-        ),
-      },
-    },
-    "tests",
-  ),
+  ...s.closed(testFile),
 };
 
 const reference = /\$?\$\{secret:([^{}]*)\}/g;

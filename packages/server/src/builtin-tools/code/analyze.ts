@@ -1,29 +1,19 @@
 import type { InternalToolContext } from "../../calls/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { walk } from "../file/support/walk.ts";
 import { locateExisting, showPath } from "../paths.ts";
-import {
-  amount,
-  answer,
-  defineTool,
-  field,
-  flag,
-  list,
-  object,
-  optional,
-  text,
-  whole,
-} from "../tool-definition.ts";
+import { amount, answer, defineTool } from "../tool-definition.ts";
 import { analyzeFile, type FileAnalysis, type LineCounts, languageOf } from "./support/analysis.ts";
 import type { CodeSymbol } from "./support/outline.ts";
 
-const symbol = object({
-  kind: text(),
-  name: text(),
-  line: whole(),
-  endLine: whole(),
-  exported: flag(),
-  signature: optional(text()),
-  members: optional(field({ type: "array" })),
+const symbol = s.object({
+  kind: s.text(),
+  name: s.text(),
+  line: s.integer(),
+  endLine: s.integer(),
+  exported: s.boolean(),
+  "signature?": s.text(),
+  "members?": s.anything({ type: "array" }),
 });
 
 export default defineTool({
@@ -33,25 +23,23 @@ export default defineTool({
     "methods, interfaces, types, enums and variables with line ranges and whether they are exported, imports, exports " +
     "and syntax errors. Of other languages: lines of code, comments and blanks. Of a folder: a summary per file.",
   input: {
-    path: text("The file or folder: relative to the workspace, or absolute inside it."),
-    limit: whole("Of a folder, the most files.", { minimum: 1, maximum: 2000, default: 200 }),
+    path: s.text("The file or folder: relative to the workspace, or absolute inside it."),
+    limit: s.integer("Of a folder, the most files.", { minimum: 1, maximum: 2000, default: 200 }),
   },
   output: {
-    path: text(),
-    language: optional(text("Of a file.")),
-    counts: object({ lines: whole(), code: whole(), comments: whole(), blank: whole() }),
-    symbols: optional(list(symbol)),
-    imports: optional(field({ type: "array" })),
-    exports: optional(list(text())),
-    problems: optional(field({ type: "array", description: "Syntax errors: line, column, message." })),
-    note: optional(text()),
-    files: optional(
-      field({
-        type: "array",
-        description: "Of a folder: path, language, counts, symbols, exports, problems of each.",
-      }),
-    ),
-    truncated: optional(flag("The folder has more files than the limit.")),
+    path: s.text(),
+    "language?": s.text("Of a file."),
+    counts: s.object({ lines: s.integer(), code: s.integer(), comments: s.integer(), blank: s.integer() }),
+    "symbols?": s.list(symbol),
+    "imports?": s.anything({ type: "array" }),
+    "exports?": s.list(s.text()),
+    "problems?": s.anything({ type: "array", description: "Syntax errors: line, column, message." }),
+    "note?": s.text(),
+    "files?": s.anything({
+      type: "array",
+      description: "Of a folder: path, language, counts, symbols, exports, problems of each.",
+    }),
+    "truncated?": s.boolean("The folder has more files than the limit."),
   },
   async handler(args, context) {
     const { real, stats } = await locateExisting(context.workspace, args.path);

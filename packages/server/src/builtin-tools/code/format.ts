@@ -1,7 +1,8 @@
 import { dirname, relative, resolve, sep } from "node:path";
 import { guardWrite, isInside, realRoots } from "../../access/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { locateExisting, showPath } from "../paths.ts";
-import { amount, answer, defineTool, field, flag, list, text } from "../tool-definition.ts";
+import { amount, answer, defineTool } from "../tool-definition.ts";
 import { fileStamps, findFormatter, type ProgramResult, runProgram } from "./support/formatters.ts";
 
 const TIMEOUT = 60_000;
@@ -15,14 +16,14 @@ export default defineTool({
     "config file or package.json. Answers which one ran and which files changed; with check: true nothing is written " +
     "and the files that are not formatted are named. Runs for at most 60 seconds.",
   input: {
-    path: text("The file or folder: relative to the workspace, or absolute inside it."),
-    check: flag("Only say what would change.", { default: false }),
+    path: s.text("The file or folder: relative to the workspace, or absolute inside it."),
+    check: s.boolean("Only say what would change.", { default: false }),
   },
   output: {
-    path: text(),
-    formatter: field({ enum: ["biome", "dprint", "prettier"] }),
-    checked: flag("Nothing was written."),
-    files: list(text(), "Changed, or with check not formatted."),
+    path: s.text(),
+    formatter: s.choice(["biome", "dprint", "prettier"]),
+    checked: s.boolean("Nothing was written."),
+    files: s.list(s.text(), "Changed, or with check not formatted."),
   },
   async handler(args, context) {
     const { workspace, signal } = context;

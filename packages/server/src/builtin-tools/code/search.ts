@@ -1,46 +1,38 @@
 import { basename, dirname, join } from "node:path";
 import { privatePaths } from "../../access/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { locateExisting, showPath } from "../paths.ts";
-import {
-  answer,
-  defineTool,
-  field,
-  flag,
-  list,
-  object,
-  optional,
-  text,
-  type Values,
-  whole,
-} from "../tool-definition.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 import { clipLine, type RipgrepLine, runRipgrep } from "./support/ripgrep.ts";
 
 const input = {
-  query: text("The regular expression, in ripgrep's syntax; with literal the exact text.", { minLength: 1 }),
-  path: text("The folder or file to search; by default the workspace.", { default: "." }),
-  literal: flag("Take the query as plain text.", { default: false }),
-  ignoreCase: flag("Let upper and lower case match each other.", { default: false }),
-  glob: list(
-    text(undefined, { minLength: 1 }),
+  query: s.text("The regular expression, in ripgrep's syntax; with literal the exact text.", {
+    minLength: 1,
+  }),
+  path: s.text("The folder or file to search; by default the workspace.", { default: "." }),
+  literal: s.boolean("Take the query as plain text.", { default: false }),
+  ignoreCase: s.boolean("Let upper and lower case match each other.", { default: false }),
+  glob: s.list(
+    s.text({ minLength: 1 }),
     'Only files that fit one of these, such as "*.ts" or "src/**"; "!*.test.ts" leaves files out.',
     { default: [] },
   ),
-  context: whole("Lines to show around a match.", { minimum: 0, maximum: 20, default: 0 }),
-  limit: whole("The most matches, or files.", { minimum: 1, maximum: 5000, default: 100 }),
-  filesOnly: flag("Only name the files that match.", { default: false }),
+  context: s.integer("Lines to show around a match.", { minimum: 0, maximum: 20, default: 0 }),
+  limit: s.integer("The most matches, or files.", { minimum: 1, maximum: 5000, default: 100 }),
+  filesOnly: s.boolean("Only name the files that match.", { default: false }),
 };
 
-type SearchArguments = Values<typeof input>;
+type SearchArguments = s.Values<typeof input>;
 
-const lines = optional(list(text()));
+const lines = s.list(s.text());
 
-const match = object({
-  path: text(),
-  line: whole(),
-  column: whole("Where the match begins in the line, from 1."),
-  text: text("The line; a long one is cut to the part around the match."),
-  before: lines,
-  after: lines,
+const match = s.object({
+  path: s.text(),
+  line: s.integer(),
+  column: s.integer("Where the match begins in the line, from 1."),
+  text: s.text("The line; a long one is cut to the part around the match."),
+  "before?": lines,
+  "after?": lines,
 });
 
 export default defineTool({
@@ -51,9 +43,9 @@ export default defineTool({
     "node_modules, binary files and files over 32 MB. Finding nothing is a normal answer.",
   input,
   output: {
-    matches: optional(field({ type: "array", description: "Absent with filesOnly.", items: match.schema })),
-    files: list(text()),
-    truncated: flag("There are more matches than the limit."),
+    "matches?": s.list(match, "Absent with filesOnly."),
+    files: s.list(s.text()),
+    truncated: s.boolean("There are more matches than the limit."),
   },
   async handler(args, { workspace, signal }) {
     const { real, stats } = await locateExisting(workspace, args.path);

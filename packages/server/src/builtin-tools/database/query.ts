@@ -1,4 +1,5 @@
-import { amount, answer, defineTool, field, flag, list, text, whole } from "../tool-definition.ts";
+import * as s from "../../helpers/schema.ts";
+import { amount, answer, defineTool } from "../tool-definition.ts";
 import { CALL_TIMEOUT, runStatement, statementInput } from "./support/databases.ts";
 import { asObjects, textTable } from "./support/rows.ts";
 
@@ -9,12 +10,12 @@ export default defineTool({
   input: statementInput,
   isClosed: true,
   output: {
-    database: text(),
-    columns: list(text()),
-    rows: list(field({ type: "object" })),
-    rowCount: whole(),
-    truncated: flag("There are more rows than were given back."),
-    elapsed: field({ type: "number", description: "Milliseconds." }),
+    database: s.text(),
+    columns: s.list(s.text()),
+    rows: s.list(s.anyObject()),
+    rowCount: s.integer(),
+    truncated: s.boolean("There are more rows than were given back."),
+    elapsed: s.number("Milliseconds."),
   },
   async handler(args, ctx) {
     const { database, columns, rows, isTruncated, elapsed } = await runStatement(args, ctx, false);

@@ -1,4 +1,5 @@
-import { amount, answer, defineTool, either, field, flag, list, text } from "../tool-definition.ts";
+import * as s from "../../helpers/schema.ts";
+import { amount, answer, defineTool } from "../tool-definition.ts";
 import { CALL_TIMEOUT, runStatement, statementInput } from "./support/databases.ts";
 import { asObjects, textTable } from "./support/rows.ts";
 
@@ -9,13 +10,16 @@ export default defineTool({
   input: statementInput,
   isClosed: true,
   output: {
-    database: text(),
-    affectedRows: either(["integer", "null"], "Null for statements that change no rows."),
-    lastInsertId: either(["integer", "string", "null"]),
-    columns: list(text()),
-    rows: list(field({ type: "object" }), "What RETURNING gave."),
-    truncated: flag("RETURNING gave more rows than were given back."),
-    elapsed: field({ type: "number", description: "Milliseconds." }),
+    database: s.text(),
+    affectedRows: s.anything({
+      type: ["integer", "null"],
+      description: "Null for statements that change no rows.",
+    }),
+    lastInsertId: s.anything({ type: ["integer", "string", "null"] }),
+    columns: s.list(s.text()),
+    rows: s.list(s.anyObject(), "What RETURNING gave."),
+    truncated: s.boolean("RETURNING gave more rows than were given back."),
+    elapsed: s.number("Milliseconds."),
   },
   async handler(args, ctx) {
     const ran = await runStatement(args, ctx, true);

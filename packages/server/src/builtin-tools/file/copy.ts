@@ -1,6 +1,7 @@
 import { readlink, rename } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { guardWrite, isInside, isLinkToPrivate, powerCheck, privatePaths } from "../../access/index.ts";
+import * as s from "../../helpers/schema.ts";
 import {
   type Confinement,
   checkReplaceable,
@@ -8,17 +9,7 @@ import {
   findDestination,
   locateExisting,
 } from "../paths.ts";
-import {
-  answer,
-  defineTool,
-  flag,
-  formatSize,
-  list,
-  object,
-  optional,
-  text,
-  whole,
-} from "../tool-definition.ts";
+import { answer, defineTool, formatSize } from "../tool-definition.ts";
 import {
   type CopyOptions,
   copyEntry,
@@ -36,18 +27,18 @@ export default defineTool({
     "name is then merged. The server's own files are left out, and files that give power too unless the caller is an admin. Links in a folder are copied as links when they stay inside the workspace, otherwise left " +
     "out and reported.",
   input: {
-    source: text("What to copy: relative to the workspace, or absolute inside it."),
-    destination: text("The new path, or an existing folder to copy into."),
-    recursive: flag("Copy folders with everything in them.", { default: true }),
-    overwrite: flag("Replace files that are already there.", { default: false }),
+    source: s.text("What to copy: relative to the workspace, or absolute inside it."),
+    destination: s.text("The new path, or an existing folder to copy into."),
+    recursive: s.boolean("Copy folders with everything in them.", { default: true }),
+    overwrite: s.boolean("Replace files that are already there.", { default: false }),
   },
   output: {
-    source: text(),
-    destination: text(),
-    files: whole(),
-    folders: whole(),
-    bytes: whole(),
-    skipped: list(object({ path: optional(text()), reason: optional(text()) })),
+    source: s.text(),
+    destination: s.text(),
+    files: s.integer(),
+    folders: s.integer(),
+    bytes: s.integer(),
+    skipped: s.list(s.object({ "path?": s.text(), "reason?": s.text() })),
   },
   async handler(args, context) {
     const { workspace, signal } = context;

@@ -1,7 +1,8 @@
 import { readdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { locateExisting, type Place, refuseRoot } from "../paths.ts";
-import { amount, answer, defineTool, field, flag, text, whole } from "../tool-definition.ts";
+import { amount, answer, defineTool } from "../tool-definition.ts";
 import { countEntries, type EntryCount, kindOf, removeEntry } from "./support/copy-and-remove.ts";
 
 export default defineTool({
@@ -10,14 +11,14 @@ export default defineTool({
     "Deletes a file, a link or a folder of the workspace for good. A link is deleted itself, never what it points to. " +
     "A folder that is not empty needs recursive: true.",
   input: {
-    path: text("What to delete: relative to the workspace, or absolute inside it."),
-    recursive: flag("Delete a folder with everything in it.", { default: false }),
+    path: s.text("What to delete: relative to the workspace, or absolute inside it."),
+    recursive: s.boolean("Delete a folder with everything in it.", { default: false }),
   },
   output: {
-    path: text(),
-    type: field({ enum: ["file", "directory", "symlink", "other"] }),
-    files: whole("Files and links deleted."),
-    folders: whole("Folders deleted."),
+    path: s.text(),
+    type: s.choice(["file", "directory", "symlink", "other"]),
+    files: s.integer("Files and links deleted."),
+    folders: s.integer("Folders deleted."),
   },
   async handler(args, context) {
     const { workspace, signal, progress } = context;

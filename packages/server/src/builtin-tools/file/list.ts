@@ -1,38 +1,24 @@
 import { readlink } from "node:fs/promises";
 import { compileGlob, defined } from "../../helpers/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { entryAt, locateExisting } from "../paths.ts";
-import {
-  amount,
-  answer,
-  defineTool,
-  field,
-  flag,
-  formatSize,
-  list,
-  object,
-  optional,
-  text,
-  type Values,
-  whole,
-} from "../tool-definition.ts";
+import { amount, answer, defineTool, formatSize } from "../tool-definition.ts";
 import { renderTree, type WalkEntry, walk } from "./support/walk.ts";
 
 const input = {
-  path: text("The folder; by default the workspace itself.", { default: "." }),
-  recursive: flag("Go into the folders below.", { default: false }),
-  depth: optional(whole("With recursive, how many levels deep; by default all of them.", { minimum: 1 })),
-  pattern: optional(
-    text(
-      "Only entries that fit this glob: *.ts and *.{ts,tsx} look at the name, a pattern with a slash such as src/**/*.test.ts at the path below the folder. A slash implies recursive.",
-      { minLength: 1 },
-    ),
+  path: s.text("The folder; by default the workspace itself.", { default: "." }),
+  recursive: s.boolean("Go into the folders below.", { default: false }),
+  "depth?": s.integer("With recursive, how many levels deep; by default all of them.", { minimum: 1 }),
+  "pattern?": s.text(
+    "Only entries that fit this glob: *.ts and *.{ts,tsx} look at the name, a pattern with a slash such as src/**/*.test.ts at the path below the folder. A slash implies recursive.",
+    { minLength: 1 },
   ),
-  ignore: list(text(), "More to leave out, in the language of .gitignore.", { default: [] }),
-  all: flag("Show also what is left out by default.", { default: false }),
-  limit: whole("The most entries.", { minimum: 1, maximum: 20_000, default: 1000 }),
+  ignore: s.list(s.text(), "More to leave out, in the language of .gitignore.", { default: [] }),
+  all: s.boolean("Show also what is left out by default.", { default: false }),
+  limit: s.integer("The most entries.", { minimum: 1, maximum: 20_000, default: 1000 }),
 };
 
-type ListArguments = Values<typeof input>;
+type ListArguments = s.Values<typeof input>;
 
 export default defineTool({
   name: "list",
@@ -42,19 +28,19 @@ export default defineTool({
     "at 1,000 entries by default and says so.",
   input,
   output: {
-    path: text(),
-    entries: list(
-      object({
-        name: text(),
-        path: text("As the file tools take it."),
-        type: field({ enum: ["file", "directory", "symlink", "other"] }),
-        size: optional(whole("Bytes; of files only.")),
-        modified: text("Time of the last change, ISO 8601."),
-        target: optional(text("Where a link points, as it is written.")),
+    path: s.text(),
+    entries: s.list(
+      s.object({
+        name: s.text(),
+        path: s.text("As the file tools take it."),
+        type: s.choice(["file", "directory", "symlink", "other"]),
+        "size?": s.integer("Bytes; of files only."),
+        modified: s.text("Time of the last change, ISO 8601."),
+        "target?": s.text("Where a link points, as it is written."),
       }),
     ),
-    truncated: flag("There are more entries than the limit."),
-    unreadable: optional(list(text(), "Folders that could not be read.")),
+    truncated: s.boolean("There are more entries than the limit."),
+    "unreadable?": s.list(s.text(), "Folders that could not be read."),
   },
   async handler(args, { workspace, signal }) {
     const { real, shown, stats } = await locateExisting(workspace, args.path);

@@ -1,7 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { guardWrite } from "../../access/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { locate, type Place } from "../paths.ts";
-import { answer, defineTool, flag, text } from "../tool-definition.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 import { ensureFolder } from "./support/copy-and-remove.ts";
 
 export default defineTool({
@@ -10,13 +11,13 @@ export default defineTool({
     "Creates a folder in the workspace, with the folders above it where they are missing. A folder that is already " +
     "there is fine and stays as it is.",
   input: {
-    path: text("The folder: relative to the workspace, or absolute inside it."),
-    recursive: flag(
+    path: s.text("The folder: relative to the workspace, or absolute inside it."),
+    recursive: s.boolean(
       "Create missing folders above it. With false, a missing parent or an existing folder is an error.",
       { default: true },
     ),
   },
-  output: { path: text(), created: flag() },
+  output: { path: s.text(), created: s.boolean() },
   async handler(args, context) {
     const place = await locate(context.workspace, args.path);
     const { real, shown, stats } = place;

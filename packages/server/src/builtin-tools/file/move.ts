@@ -2,6 +2,7 @@ import { readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { guardWrite, isInside, privatePaths } from "../../access/index.ts";
 import type { InternalToolContext } from "../../calls/index.ts";
+import * as s from "../../helpers/schema.ts";
 import {
   checkReplaceable,
   type ExistingPlace,
@@ -10,7 +11,7 @@ import {
   type Place,
   refuseRoot,
 } from "../paths.ts";
-import { answer, defineTool, flag, text } from "../tool-definition.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 import {
   copyEntry,
   ensureFolder,
@@ -27,11 +28,11 @@ export default defineTool({
     "folders are created. An existing file is only replaced with overwrite: true; a folder that is not empty never is. " +
     "A link is moved itself, never what it points to.",
   input: {
-    source: text("What to move: relative to the workspace, or absolute inside it."),
-    destination: text("The new path, or an existing folder to move into."),
-    overwrite: flag("Replace a file that is already there.", { default: false }),
+    source: s.text("What to move: relative to the workspace, or absolute inside it."),
+    destination: s.text("The new path, or an existing folder to move into."),
+    overwrite: s.boolean("Replace a file that is already there.", { default: false }),
   },
-  output: { source: text(), destination: text(), replaced: flag() },
+  output: { source: s.text(), destination: s.text(), replaced: s.boolean() },
   async handler(args, context) {
     const { workspace } = context;
     const source = await locateExisting(workspace, args.source, { keepLink: true });

@@ -1,15 +1,5 @@
-import {
-  amount,
-  answer,
-  defineTool,
-  field,
-  flag,
-  formatSize,
-  optional,
-  text,
-  type Values,
-  whole,
-} from "../tool-definition.ts";
+import * as s from "../../helpers/schema.ts";
+import { amount, answer, defineTool, formatSize } from "../tool-definition.ts";
 import {
   decodeText,
   fileType,
@@ -28,22 +18,20 @@ const LONGEST_PAGE = 256 * 1024;
 const LARGEST_IMAGE = 2 * 1024 * 1024;
 
 const input = {
-  path: text("The file: relative to the workspace, or absolute inside it."),
-  offset: whole("The first line to read, counted from 1.", { minimum: 1, default: 1 }),
-  limit: whole("The most lines to read.", { minimum: 1, default: 2000 }),
-  lineNumbers: flag("Put its number and a tab before every line.", { default: false }),
-  encoding: optional(
-    text(
-      "The file's encoding when it is neither UTF-8 nor marked as UTF-16, such as gbk, shift_jis or latin1.",
-    ),
+  path: s.text("The file: relative to the workspace, or absolute inside it."),
+  offset: s.integer("The first line to read, counted from 1.", { minimum: 1, default: 1 }),
+  limit: s.integer("The most lines to read.", { minimum: 1, default: 2000 }),
+  lineNumbers: s.boolean("Put its number and a tab before every line.", { default: false }),
+  "encoding?": s.text(
+    "The file's encoding when it is neither UTF-8 nor marked as UTF-16, such as gbk, shift_jis or latin1.",
   ),
-  skipBytes: whole(
+  skipBytes: s.integer(
     "Bytes of the first line to leave out. Only to read on inside a line longer than 256 KB; the note at its cut says the number.",
     { minimum: 0, default: 0 },
   ),
 };
 
-type ReadArguments = Values<typeof input>;
+type ReadArguments = s.Values<typeof input>;
 
 export default defineTool({
   name: "read",
@@ -53,22 +41,20 @@ export default defineTool({
     "binary file only type and size are told.",
   input,
   output: {
-    path: text(),
-    size: whole("Bytes of the whole file."),
-    mimeType: optional(text("Of a binary file only.")),
-    content: optional(text("The text exactly as in the file; absent for binary files.")),
-    encoding: optional(text()),
-    lineEnding: optional(field({ enum: ["lf", "crlf", "mixed", "none"] })),
-    firstLine: optional(whole()),
-    lastLine: optional(whole()),
-    totalLines: optional(whole("Absent when the file is too large to count.")),
-    next: optional(
-      field({
-        type: "object",
-        description: "The arguments that read on; absent at the end of the file.",
-        properties: { offset: { type: "integer" }, skipBytes: { type: "integer" } },
-      }),
-    ),
+    path: s.text(),
+    size: s.integer("Bytes of the whole file."),
+    "mimeType?": s.text("Of a binary file only."),
+    "content?": s.text("The text exactly as in the file; absent for binary files."),
+    "encoding?": s.text(),
+    "lineEnding?": s.choice(["lf", "crlf", "mixed", "none"]),
+    "firstLine?": s.integer(),
+    "lastLine?": s.integer(),
+    "totalLines?": s.integer("Absent when the file is too large to count."),
+    "next?": s.anything({
+      type: "object",
+      description: "The arguments that read on; absent at the end of the file.",
+      properties: { offset: { type: "integer" }, skipBytes: { type: "integer" } },
+    }),
   },
   async handler(args, { workspace, signal }) {
     const file = await openRegularFile(workspace, args.path);

@@ -2,8 +2,9 @@ import { constants } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { guardWrite } from "../../access/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { entryAt, locate, type Place } from "../paths.ts";
-import { answer, defineTool, field, flag, formatSize, text, whole } from "../tool-definition.ts";
+import { answer, defineTool, formatSize } from "../tool-definition.ts";
 import { checkSameFile, ensureFolder, replaceFile } from "./support/copy-and-remove.ts";
 
 export default defineTool({
@@ -13,16 +14,16 @@ export default defineTool({
     "atomic and keeps the file's mode. Missing folders are created. Answers with the bytes written and whether the " +
     "file was created, replaced or appended to.",
   input: {
-    path: text("The file: relative to the workspace, or absolute inside it."),
-    content: text("The whole new text, or with append the text to add at the end."),
-    createDirs: flag("Create missing folders on the way.", { default: true }),
-    append: flag("Add to the end instead of replacing.", { default: false }),
+    path: s.text("The file: relative to the workspace, or absolute inside it."),
+    content: s.text("The whole new text, or with append the text to add at the end."),
+    createDirs: s.boolean("Create missing folders on the way.", { default: true }),
+    append: s.boolean("Add to the end instead of replacing.", { default: false }),
   },
   output: {
-    path: text(),
-    action: field({ enum: ["created", "replaced", "appended"] }),
-    bytes: whole("Bytes written."),
-    size: whole("Bytes of the file now."),
+    path: s.text(),
+    action: s.choice(["created", "replaced", "appended"]),
+    bytes: s.integer("Bytes written."),
+    size: s.integer("Bytes of the file now."),
   },
   async handler(args, context) {
     const { workspace, signal } = context;

@@ -18,8 +18,9 @@ import {
   withTimeLimit,
 } from "../../access/index.ts";
 import type { InternalToolContext } from "../../calls/index.ts";
+import * as s from "../../helpers/schema.ts";
 import { confinePath, showPath } from "../paths.ts";
-import { answer, defineTool, flag, optional, text, textMap, whole } from "../tool-definition.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 
 const USUAL_BYTES = 100 * 1_048_576;
 const USUAL_TIMEOUT = 10 * 60_000;
@@ -31,20 +32,18 @@ export default defineTool({
   description:
     "Downloads a URL into a file of the workspace and gives the path, size, content type and SHA-256. The file appears only when it is complete; a failed, cancelled or oversized download leaves nothing behind. Missing directories are made. Without `path`, or when `path` is a directory, the file is named as the server calls it. Only http and https, and only public addresses unless the operator allowed others; redirects are followed.",
   input: {
-    url: text("A whole address, with http:// or https://.", { minLength: 1 }),
-    path: optional(
-      text(
-        "File to write, or a directory (end it with / if it does not exist yet). Default: the workspace.",
-        { minLength: 1 },
-      ),
+    url: s.text("A whole address, with http:// or https://.", { minLength: 1 }),
+    "path?": s.text(
+      "File to write, or a directory (end it with / if it does not exist yet). Default: the workspace.",
+      { minLength: 1 },
     ),
-    overwrite: flag("Replace a file that is already there.", { default: false }),
-    maxBytes: whole("Largest file to accept; anything larger is refused.", {
+    overwrite: s.boolean("Replace a file that is already there.", { default: false }),
+    maxBytes: s.integer("Largest file to accept; anything larger is refused.", {
       minimum: 1,
       default: USUAL_BYTES,
     }),
-    headers: optional(textMap("Request headers.")),
-    timeout: whole("Milliseconds for the whole download.", {
+    "headers?": s.map(s.text(), "Request headers."),
+    timeout: s.integer("Milliseconds for the whole download.", {
       minimum: 1,
       maximum: LONGEST_TIMEOUT,
       default: USUAL_TIMEOUT,

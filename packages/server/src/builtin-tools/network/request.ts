@@ -15,7 +15,8 @@ import {
   shownHeaders,
   withTimeLimit,
 } from "../../access/index.ts";
-import { answer, defineTool, field, flag, optional, text, textMap, whole } from "../tool-definition.ts";
+import * as s from "../../helpers/schema.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 
 const USUAL_TIMEOUT = 30_000;
 const LONGEST_TIMEOUT = 5 * 60_000;
@@ -48,47 +49,43 @@ export default defineTool({
   description:
     "Sends an HTTP request and gives the answer: status, headers and body. JSON is indented, text decoded by its charset, small images are shown, other binary content is described (use internal_network_download to keep it). A status of 400 or above is reported as an error together with the body. Bodies are cut at `maxBytes`. Only http and https, and only public addresses: localhost, private networks and cloud metadata are refused unless the operator allowed them. Credentials are dropped when a redirect leads to another origin.",
   input: {
-    url: text("A whole address, with http:// or https://.", { minLength: 1 }),
-    method: text("The HTTP method.", { enum: methods, default: "GET" }),
-    headers: optional(textMap("Request headers.")),
-    query: optional(
-      field<QueryValues>({
-        type: "object",
-        additionalProperties: { anyOf: [queryValue, { type: "array", items: queryValue }] },
-        description: "Parameters to add to the URL; they are encoded for you. A list repeats the parameter.",
-      }),
-    ),
-    body: optional(
-      field<unknown>({
-        description:
-          "A string is sent as it is; anything else is sent as JSON. The content-type is chosen to fit unless headers give one.",
-      }),
-    ),
-    timeout: whole("Milliseconds for the whole exchange, redirects and body included.", {
+    url: s.text("A whole address, with http:// or https://.", { minLength: 1 }),
+    method: s.text("The HTTP method.", { enum: methods, default: "GET" }),
+    "headers?": s.map(s.text(), "Request headers."),
+    "query?": s.anything<QueryValues>({
+      type: "object",
+      additionalProperties: { anyOf: [queryValue, { type: "array", items: queryValue }] },
+      description: "Parameters to add to the URL; they are encoded for you. A list repeats the parameter.",
+    }),
+    "body?": s.anything<unknown>({
+      description:
+        "A string is sent as it is; anything else is sent as JSON. The content-type is chosen to fit unless headers give one.",
+    }),
+    timeout: s.integer("Milliseconds for the whole exchange, redirects and body included.", {
       minimum: 1,
       maximum: LONGEST_TIMEOUT,
       default: USUAL_TIMEOUT,
     }),
-    maxBytes: whole("Most bytes of the body to read, counted after decompression.", {
+    maxBytes: s.integer("Most bytes of the body to read, counted after decompression.", {
       minimum: 1,
       maximum: MOST_BYTES,
       default: USUAL_BYTES,
     }),
-    followRedirects: flag("Follow up to 5 redirects.", { default: true }),
+    followRedirects: s.boolean("Follow up to 5 redirects.", { default: true }),
   },
   isClosed: true,
   output: {
-    status: whole(),
-    statusText: text(),
-    url: text("Where the answer came from."),
-    redirected: flag(),
-    headers: textMap(),
-    body: field({
+    status: s.integer(),
+    statusText: s.text(),
+    url: s.text("Where the answer came from."),
+    redirected: s.boolean(),
+    headers: s.map(s.text()),
+    body: s.anything({
       description: "A value for JSON, a string for other text, null for binary content or none.",
     }),
-    bytes: whole("How much of the body was read."),
-    truncated: flag(),
-    elapsed: field({ type: "number", description: "Milliseconds." }),
+    bytes: s.integer("How much of the body was read."),
+    truncated: s.boolean(),
+    elapsed: s.number("Milliseconds."),
   },
   async handler({ method, timeout, maxBytes, followRedirects, ...args }, ctx) {
     const startedAt = performance.now();

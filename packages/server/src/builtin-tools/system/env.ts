@@ -1,5 +1,6 @@
+import * as s from "../../helpers/schema.ts";
 import { isSafeVariable } from "../shell-command.ts";
-import { answer, defineTool, either, list, object, optional, text } from "../tool-definition.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 
 const HIDDEN = "[set, hidden]";
 
@@ -7,12 +8,17 @@ export default defineTool({
   name: "env",
   description: `Tells which environment variables the server has. Lists their names, or looks up one by \`name\` or several by \`prefix\`. Values are shown only for variables that never hold secrets (PATH, HOME, LANG, LC_*, TZ, TMPDIR, USER, SHELL, TERM); all others read ${HIDDEN}. Use it to check that something is configured, not to read credentials.`,
   input: {
-    name: optional(text("One variable, exactly as it is spelt.", { minLength: 1 })),
-    prefix: optional(text("Only variables whose names begin with this, for example NODE_.")),
+    "name?": s.text("One variable, exactly as it is spelt.", { minLength: 1 }),
+    "prefix?": s.text("Only variables whose names begin with this, for example NODE_."),
   },
   isClosed: true,
   output: {
-    variables: list(object({ name: text(), value: either(["string", "null"], "Null when it is hidden.") })),
+    variables: s.list(
+      s.object({
+        name: s.text(),
+        value: s.anything({ type: ["string", "null"], description: "Null when it is hidden." }),
+      }),
+    ),
   },
   handler({ name, prefix }) {
     const variables = Object.keys(process.env)

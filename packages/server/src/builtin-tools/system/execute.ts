@@ -1,16 +1,7 @@
+import * as s from "../../helpers/schema.ts";
 import { locateExisting } from "../paths.ts";
 import { type CommandOutcome, childEnvironment, FLOOD_LIMIT, runCommand } from "../shell-command.ts";
-import {
-  answer,
-  defineTool,
-  either,
-  field,
-  list,
-  optional,
-  text,
-  textMap,
-  whole,
-} from "../tool-definition.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 
 const USUAL_TIMEOUT = 60_000;
 const LONGEST_TIMEOUT = 10 * 60_000;
@@ -21,17 +12,17 @@ export default defineTool({
   description:
     "Runs a command on the machine where the tools live and waits for it to end. Gives stdout, stderr, the exit code and the signal; a non-zero exit is reported as an error together with both streams. Without `args` the shell runs `command`, so pipes, `&&` and globs work; with `args` the program is started directly and nothing needs quoting. Runs in the workspace unless `cwd` says otherwise, has no terminal, and sees only basic environment variables plus `env`. On timeout the command and its process group are killed, and what it had written so far is returned. Of each stream the first and last 32 KB are kept. A process started with `&` goes on after the call, without its output being captured.",
   input: {
-    command: text("A shell command line, or a program when `args` is given.", { minLength: 1 }),
-    args: optional(list(text(), "Arguments for the program. When given, even empty, no shell is involved.")),
-    cwd: optional(text("Directory to run in, inside the workspace. Default: the workspace.")),
-    timeout: whole("Longest run in milliseconds.", {
+    command: s.text("A shell command line, or a program when `args` is given.", { minLength: 1 }),
+    "args?": s.list(s.text(), "Arguments for the program. When given, even empty, no shell is involved."),
+    "cwd?": s.text("Directory to run in, inside the workspace. Default: the workspace."),
+    timeout: s.integer("Longest run in milliseconds.", {
       minimum: 1,
       maximum: LONGEST_TIMEOUT,
       default: USUAL_TIMEOUT,
     }),
-    env: optional(textMap("Environment variables to add.")),
-    stdin: optional(text("Text for the command's standard input. Default: no input.")),
-    maxOutput: whole("Bytes to keep of each stream, half from the beginning and half from the end.", {
+    "env?": s.map(s.text(), "Environment variables to add."),
+    "stdin?": s.text("Text for the command's standard input. Default: no input."),
+    maxOutput: s.integer("Bytes to keep of each stream, half from the beginning and half from the end.", {
       minimum: 1_024,
       maximum: 1_048_576,
       default: USUAL_OUTPUT,
@@ -39,15 +30,18 @@ export default defineTool({
   },
   isClosed: true,
   output: {
-    exitCode: either(["integer", "null"], "Null when a signal ended the command."),
-    signal: either(["string", "null"]),
-    stdout: text(),
-    stderr: text(),
-    stdoutBytes: whole("How much was written in all."),
-    stderrBytes: whole(),
-    ended: field({ type: ["string", "null"], enum: ["timeout", "cancel", "flood", null] }),
-    backgroundGroup: optional(either(["integer", "null"], "Process group that is still running.")),
-    elapsed: field({ type: "number", description: "Milliseconds." }),
+    exitCode: s.anything({ type: ["integer", "null"], description: "Null when a signal ended the command." }),
+    signal: s.anything({ type: ["string", "null"] }),
+    stdout: s.text(),
+    stderr: s.text(),
+    stdoutBytes: s.integer("How much was written in all."),
+    stderrBytes: s.integer(),
+    ended: s.anything({ type: ["string", "null"], enum: ["timeout", "cancel", "flood", null] }),
+    "backgroundGroup?": s.anything({
+      type: ["integer", "null"],
+      description: "Process group that is still running.",
+    }),
+    elapsed: s.number("Milliseconds."),
   },
   async handler({ command, args, cwd = ".", env, timeout, ...options }, { workspace, signal }) {
     const { real, stats } = await locateExisting(workspace, cwd);

@@ -1,6 +1,7 @@
 import { statfs } from "node:fs/promises";
 import os from "node:os";
-import { answer, defineTool, either, field, object, text, whole } from "../tool-definition.ts";
+import * as s from "../../helpers/schema.ts";
+import { answer, defineTool } from "../tool-definition.ts";
 
 export default defineTool({
   name: "info",
@@ -9,18 +10,22 @@ export default defineTool({
   input: {},
   isClosed: true,
   output: {
-    os: object({ platform: text(), name: text(), kernel: text(), arch: text() }),
-    cpu: object({ model: text(), count: whole(), usable: whole() }),
-    load: field({
+    os: s.object({ platform: s.text(), name: s.text(), kernel: s.text(), arch: s.text() }),
+    cpu: s.object({ model: s.text(), count: s.integer(), usable: s.integer() }),
+    load: s.anything({
       type: "array",
       items: { type: "number" },
       description: "Average over 1, 5 and 15 minutes.",
     }),
-    memory: object({ total: whole(), free: whole(), limit: either(["integer", "null"]) }),
-    disk: object({ total: whole(), free: whole() }),
-    uptime: whole("Seconds."),
-    node: text(),
-    workspace: text(),
+    memory: s.object({
+      total: s.integer(),
+      free: s.integer(),
+      limit: s.anything({ type: ["integer", "null"] }),
+    }),
+    disk: s.object({ total: s.integer(), free: s.integer() }),
+    uptime: s.integer("Seconds."),
+    node: s.text(),
+    workspace: s.text(),
   },
   async handler(_args, { workspace }) {
     const disk = await statfs(workspace.directory);

@@ -10,20 +10,9 @@ import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { askServer } from "../server-client.ts";
 import { amount, oneLine } from "../text.ts";
 import { findWorkspace } from "../workspace.ts";
-import { listServers, mcpServers, pairs } from "./mcp-servers.ts";
+import { listServers, type McpServerAction, mcpServers, pairs } from "./mcp-servers.ts";
 
-export type ApiAction =
-  | "list"
-  | "show"
-  | "add"
-  | "check"
-  | "remove"
-  | "enable"
-  | "disable"
-  | "restart"
-  | "approve"
-  | "login"
-  | "logout";
+type ApiAction = Exclude<McpServerAction, "import"> | "check";
 
 export interface ApiOptions {
   readonly key?: string;

@@ -1,6 +1,6 @@
 import { isCancel, select, text } from "@clack/prompts";
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
-import { isRecord } from "../../helpers/index.ts";
+import { isRecord, parsedJson } from "../../helpers/index.ts";
 import type { Cli } from "../cli.ts";
 import { printable } from "../text.ts";
 import { callerText } from "./logs.ts";
@@ -77,12 +77,8 @@ async function edit(cli: Cli, input: Arguments, signal: AbortSignal): Promise<Ar
 }
 
 function objectOf(source: string): Arguments | undefined {
-  try {
-    const value: unknown = JSON.parse(source);
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parsedJson(source);
+  return isRecord(value) ? value : undefined;
 }
 
 /** Denies, and interrupts the call if the person pressed Ctrl-C. A prompt also ends when the call itself has ended. */

@@ -1,4 +1,9 @@
-import { asRecord, defined, isRecord } from "../../helpers/index.ts";
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { asRecord, defined, isRecord, parseJsonc, reasonOf } from "../../helpers/index.ts";
+import type { Cli } from "../cli.ts";
+import { CliError, exitCodes } from "../cli-error.ts";
+import { oneLine } from "../text.ts";
 import {
   agentgatewayTargets,
   dockerProfile,
@@ -14,10 +19,87 @@ import {
 } from "./gateway-imports.ts";
 
 /**
+ * `toolrack mcp-servers import FILE`: adds the servers from another program's file. Servers that exist here stay
+ * unchanged. It fails when there was something to add and nothing could be added.
+ */
+export async function importMcpServers(
+  cli: Cli,
+  path: string,
+  add: (key: string, entry: object) => Promise<unknown>,
+): Promise<void> {
+  const added: string[] = [];
+  const reasons = new Map<string, string>();
+  const places = new Map<string, string>();
+  const notes: Record<string, readonly string[]> = {};
+  let isRefused = false;
+  for (const { key, entry, place, problem, notes: own = [] } of await readServers(cli, path)) {
+    const first = places.get(key);
+    if (first !== undefined) {
+      reasons.set(`${place}.${key}`, `It stands under "${first}" too, and that one counts.`);
+      continue;
+    }
+    places.set(key, place);
+    if (problem !== undefined) {
+      isRefused = true;
+      reasons.set(key, problem);
+      continue;
+    }
+    try {
+      await add(key, entry);
+      added.push(key);
+      if (own.length > 0) notes[key] = own;
+    } catch (thrown) {
+      if (!(thrown instanceof CliError) || thrown.code === "no_server") throw thrown;
+      isRefused ||= thrown.code !== "mcp_server_exists";
+      reasons.set(key, thrown.message);
+    }
+  }
+  cli.answer({ added, skipped: Object.fromEntries(reasons), notes }, () => {
+    cli.talk(added.length === 0 ? "Nothing was added." : `Added: ${added.map(oneLine).join(", ")}`);
+    for (const [key, own] of Object.entries(notes))
+      for (const note of own) cli.talk(`${oneLine(key)}: ${oneLine(note.replace("KEY", key))}`);
+    for (const [key, reason] of reasons) cli.talk(`${oneLine(key)} is left out: ${oneLine(reason)}`);
+  });
+  if (added.length === 0 && isRefused) cli.exitCode = exitCodes.failure;
+}
+
+async function readServers(cli: Cli, path: string): Promise<readonly FoundServer[]> {
+  const text = await readFile(resolve(cli.cwd, path), "utf8").catch((error: Error) => {
+    throw new CliError(`${path} cannot be read: ${error.message}`, { code: "unreadable_file" });
+  });
+  const [form, parse] = await parserOf(path);
+  let document: unknown;
+  try {
+    document = parse(text);
+  } catch (thrown) {
+    const reason = reasonOf(thrown);
+    throw new CliError(`${path} is not valid ${form}: ${reason}`, { code: "invalid_file" });
+  }
+  const servers = serversIn(document);
+  if (servers !== undefined) return servers;
+  throw new CliError(`${path} names no MCP servers. They stand under ${knownPlaces}.`, {
+    code: "invalid_file",
+  });
+}
+
+/**
+ * Chooses the parser by the file's ending. The TOML and YAML parsers are imported here, because most files are
+ * JSON.
+ */
+async function parserOf(path: string): Promise<readonly [form: string, parse: (text: string) => unknown]> {
+  if (/\.toml$/i.test(path)) {
+    const { getStaticTOMLValue, parseTOML } = await import("toml-eslint-parser");
+    return ["TOML", (text) => getStaticTOMLValue(parseTOML(text))];
+  }
+  if (/\.ya?ml$/i.test(path)) return ["YAML", (await import("yaml")).parse];
+  return ["JSON", parseJsonc];
+}
+
+/**
  * The keys under which known programs list their servers. Shown in the error for a file that has none of these
  * keys.
  */
-export const knownPlaces =
+const knownPlaces =
   '"mcpServers" (most programs, 1MCP, MCPHub, mcpo, MetaMCP), "servers" or "mcp": { "servers" } (VS Code), "context_servers" (Zed), "mcp" (opencode), "mcp_servers" (Codex), "registry" or "servers" (Docker), "targets" (agentgateway) or "entities": { "gateways" } (ContextForge); a file of ToolHive holds one server';
 
 /** The servers in the file of any known program; undefined when it has no list of servers. */

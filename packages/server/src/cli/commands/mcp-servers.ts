@@ -6,7 +6,7 @@ import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
 import { askServer } from "../server-client.ts";
 import { oneLine } from "../text.ts";
-import { importMcpServers } from "./import-mcp-servers.ts";
+import { importMcpServers } from "./mcp-server-files.ts";
 
 export type McpServerAction =
   | "list"

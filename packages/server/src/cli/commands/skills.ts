@@ -10,9 +10,10 @@ import {
 } from "../../skills/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
+import { printTools } from "../listed-tools.ts";
 import { amount, printable } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
-import { printTools, toolSummary } from "./tools.ts";
+import { toolSummary } from "./tools.ts";
 
 export type SkillAction = "list" | "show" | "import" | "export" | "trust" | "remove";
 
@@ -65,7 +66,7 @@ const skillActions: Readonly<Record<SkillAction, SkillWork>> = {
   async list(cli, { skills: library }) {
     const all = library.list();
     const failed = library.failedFolders();
-    cli.answer({ skills: all.map((skill) => summaryOf(library, skill)), failed }, () => {
+    cli.answer({ skills: all.map((skill) => library.summaryOf(skill)), failed }, () => {
       if (all.length === 0)
         cli.talk(`There are no skills. Bring some with: ${cli.commandLine("skills import PATH")}`);
       else {
@@ -88,7 +89,7 @@ const skillActions: Readonly<Record<SkillAction, SkillWork>> = {
   async show(cli, { skills: library }, [name = ""]) {
     const skill = library.require(name);
     const tools = skill.tools.map((tool) => ({ ...tool, failure: library.failureOf(tool.id) }));
-    cli.answer({ ...summaryOf(library, skill), tools }, () => {
+    cli.answer({ ...library.summaryOf(skill), tools }, () => {
       cli.print(`${cli.style("bold", printable(skill.name))}  ${skill.id}`);
       cli.print(`${placeOf(skill)}${skill.enabled ? "" : ", off"}${skill.trusted ? "" : ", not trusted"}`);
       if (skill.description !== "") cli.print(`\n${printable(skill.description)}`);
@@ -113,7 +114,7 @@ const skillActions: Readonly<Record<SkillAction, SkillWork>> = {
     const { warnings, failed } = imported;
     for (const warning of warnings) cli.talk(`warning: ${warning}`);
     const document = {
-      skills: imported.skills.map((skill) => summaryOf(library, skill)),
+      skills: imported.skills.map((skill) => library.summaryOf(skill)),
       experts: imported.experts.map(({ id, name }) => ({ id, name })),
       failed,
       warnings,
@@ -173,20 +174,10 @@ function placeOf({ owner, sourcePath }: Skill): string {
   return owner === "folder" ? (sourcePath ?? "folder") : "database";
 }
 
-function failedToolsOf(library: SkillLibrary, { tools }: Skill): number {
-  return tools.filter(({ id }) => library.failureOf(id) !== undefined).length;
-}
-
 function toolsOf(library: SkillLibrary, skill: Skill): string {
-  const failed = failedToolsOf(library, skill);
-  const count = amount(skill.tools.length, "tool");
-  return failed === 0 ? count : `${count}, ${failed} failed`;
-}
-
-function summaryOf(library: SkillLibrary, skill: Skill) {
-  const { directory: _directory, code: _code, revision: _revision, ...shown } = skill;
-  const { frontMatterText: _text, tools, ...rest } = shown;
-  return { ...rest, toolCount: tools.length, failedTools: failedToolsOf(library, skill) };
+  const { toolCount, failedTools } = library.summaryOf(skill);
+  const count = amount(toolCount, "tool");
+  return failedTools === 0 ? count : `${count}, ${failedTools} failed`;
 }
 
 export type ExpertAction = "list" | "show" | "create" | "remove";

@@ -2,10 +2,10 @@ import { compileSchema, declarationsOf, type JsonSchemaObject, type ToolInfo } f
 import { definitionTokens } from "@toolrack/core/internal";
 import { setCommand } from "../../access/index.ts";
 import { declaredTool, isHelperTool } from "../../calls/index.ts";
-import type { FileReport } from "../../files/index.ts";
 import { asRecord, isRecord } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
+import { type ListedTool, printTools, toolsAt } from "../listed-tools.ts";
 import {
   describeType,
   exampleCall,
@@ -14,53 +14,10 @@ import {
   parametersOf,
   propertiesOf,
 } from "../parameters.ts";
-import {
-  addOthers,
-  filesAt,
-  type ListedTool,
-  ownFirst,
-  type ToolQuery,
-  toolAt,
-  toolsAt,
-  withAllTools,
-} from "../rack-tools.ts";
+import { addOthers, toolAt, withAllTools } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
-import { amount, clipDisplay, oneLine, printable, renderTable } from "../text.ts";
-import { failuresIn, talkFailures, withApp } from "../workspace.ts";
-
-export interface ListOptions extends ToolQuery {
-  readonly tokens?: boolean;
-}
-
-/**
- * `toolrack list`: the tools on the rack, the workspace's own first. A running server is asked, which has the tools of
- * MCP servers too. Failed files are reported on standard error.
- */
-export async function list(cli: Cli, options: ListOptions): Promise<void> {
-  const { tools, files } = await listed(cli);
-  const fitting = tools.filter((tool) => fits(tool, options));
-  if (options.tokens === true) {
-    return showTokens(cli, fitting);
-  }
-  const summaries = fitting.map(({ tokens: _, ...tool }) => tool);
-  cli.answer({ tools: summaries, failures: failuresIn({ files }) }, () => {
-    if (fitting.length > 0) printTools(cli, fitting);
-    else cli.talk(emptyNote(cli, tools, options));
-    talkFailures(cli, { files });
-  });
-}
-
-/** All tools of the running server, or else of the workspace, and what became of its files. */
-async function listed(
-  cli: Cli,
-): Promise<{ readonly tools: readonly ListedTool[]; readonly files: readonly FileReport[] }> {
-  const server = await ServerClient.findIfAny(cli);
-  if (server !== undefined)
-    return { tools: await toolsAt(server, { all: true }), files: await filesAt(server) };
-  return withAllTools(cli, async ({ registry, report: { files } }) => {
-    return { tools: registry.getAll().map(toolSummary).sort(ownFirst), files };
-  });
-}
+import { oneLine, printable, renderTable } from "../text.ts";
+import { talkFailures, withApp } from "../workspace.ts";
 
 /** `toolrack types`: the tools as an interface of TypeScript, for `createClient` of `@toolrack/core/client`. */
 export async function types(cli: Cli, { expert }: { readonly expert?: string }): Promise<void> {
@@ -111,38 +68,6 @@ async function usePastSearches(
     if ((await searches?.state())?.isOn) past.add((await searches?.list()) ?? []);
   });
   registry.helpSearch(past);
-}
-
-function fits({ disabled, ...tool }: ListedTool, { category, tag, all }: ToolQuery): boolean {
-  if (disabled === true && all !== true) return false;
-  return (
-    (category === undefined || tool.category === category) &&
-    (tag === undefined || tool.tags?.includes(tag) === true)
-  );
-}
-
-function emptyNote(cli: Cli, tools: readonly ListedTool[], { category, tag }: ListOptions): string {
-  if (category === undefined && tag === undefined)
-    return `There are no tools here. Make one with: ${cli.commandLine("new")}`;
-  const known = tools.flatMap((tool) => (tag === undefined ? (tool.category ?? []) : (tool.tags ?? [])));
-  const what = tag === undefined ? `category "${category}"` : `tag "${tag}"`;
-  return `No tool has the ${what}. There are: ${[...new Set(known)].sort().join(", ")}`;
-}
-
-/** How wide a description is at most when the output is no terminal. */
-const WIDEST_ABOUT = 80;
-
-/** Prints one tool per line, with its description cut to the terminal. */
-export function printTools(cli: Cli, tools: readonly ListedTool[]): void {
-  const about = (tool: ListedTool) => clipDisplay(oneLine(aboutOf(tool)), cli.columns ?? WIDEST_ABOUT);
-  const rows = tools.map((tool) => [tool.name, about(tool), tool.origin ?? ""]);
-  cli.table(["NAME", "DESCRIPTION", "FROM"], rows, { flexible: 1, style: "dim" });
-}
-
-function aboutOf({ name, title, displayName, description = "", disabled }: ListedTool): string {
-  const label = displayName ?? title;
-  const text = label === undefined || label === name ? description : `${label}: ${description}`;
-  return disabled ? `(disabled) ${text}` : text;
 }
 
 /** A tool in lists. JSON leaves out undefined members. */
@@ -332,38 +257,4 @@ function environmentRows(schema: unknown): [string, JsonSchemaObject, string[]][
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : String(JSON.stringify(value));
-}
-
-/**
- * `toolrack list --tokens`: what each source and each tool costs a model's context, the most expensive first.
- */
-function showTokens(cli: Cli, listed: readonly ListedTool[]): void {
-  const tools = listed.map(({ name, origin, tokens = 0 }) => ({ name, origin, tokens })).sort(byTokens);
-  const sources = [...Map.groupBy(tools, ({ origin }) => sourceOf(origin))]
-    .map(([source, own]) => ({ source, tools: own.length, tokens: total(own) }))
-    .sort(byTokens);
-  cli.answer({ tokens: total(tools), sources, tools }, () => {
-    if (tools.length > 0) {
-      const sourceRows = sources.map((one) => [String(one.tokens), String(one.tools), one.source]);
-      cli.table(["TOKENS", "TOOLS", "FROM"], sourceRows);
-      cli.print("");
-      const toolRows = tools.map(({ name, origin = "", tokens }) => [String(tokens), name, origin]);
-      cli.table(["TOKENS", "NAME", "FROM"], toolRows);
-    }
-    cli.talk(`${amount(tools.length, "tool")}, about ${total(tools)} tokens of definitions.`);
-  });
-}
-
-/** The MCP server or skill that a tool comes from; one source for all tools of files, and one for those of the rack. */
-function sourceOf(origin = ""): string {
-  const [whole] = /^mcp server .+|^skill [^/]+|^built-in/.exec(origin) ?? [];
-  return whole ?? (origin === "" ? "this rack" : "tool files");
-}
-
-function total(costs: readonly { readonly tokens: number }[]): number {
-  return costs.reduce((sum, { tokens }) => sum + tokens, 0);
-}
-
-function byTokens(one: { readonly tokens: number }, other: { readonly tokens: number }): number {
-  return other.tokens - one.tokens;
 }

@@ -1,5 +1,6 @@
 import { appendFile, mkdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { asRecord, parsedJson } from "../../helpers/index.ts";
 
 /** A file compiled to CommonJS for `vm.compileFunction`. */
 export interface CompiledFile {
@@ -113,10 +114,6 @@ function* joined(lines: readonly Buffer[]): Generator<Buffer> {
 const LINES_AT_ONCE = 200;
 
 function parse(line: Buffer, key: string): CompiledFile | undefined {
-  try {
-    const { code, map } = JSON.parse(line.toString("utf8", key.length + 1));
-    return typeof code === "string" && typeof map === "string" ? { code, map } : undefined;
-  } catch {
-    return undefined;
-  }
+  const { code, map } = asRecord(parsedJson(line.toString("utf8", key.length + 1)));
+  return typeof code === "string" && typeof map === "string" ? { code, map } : undefined;
 }

@@ -13,14 +13,14 @@ import {
   toolPattern,
 } from "../wire/index.ts";
 
-const tool = s.text({ minLength: 1, maxLength: 200, description: toolPattern });
+const tool = s.text(toolPattern, { minLength: 1, maxLength: 200 });
 const input = s.anyObject(
   "Arguments that a call must have at least; `*` in a text stands for anything, and `[*]` for a star.",
 );
-const exact = s.boolean({ default: false, description: "The call has no other arguments than these." });
+const exact = s.boolean("The call has no other arguments than these.", { default: false });
 const decision = {
   decision: s.choice(["allow", "deny"]),
-  "reason?": s.text({ maxLength: 2_000, description: "Reaches the caller and its model." }),
+  "reason?": s.text("Reaches the caller and its model.", { maxLength: 2_000 }),
   "arguments?": s.anyObject("With `allow`: run with these instead."),
   "scope?": s.choice(["once", "session", "always"], { default: "once" }),
   "pattern?": s.closed({ "tool?": tool, "arguments?": input, "exact?": exact }),
@@ -111,8 +111,8 @@ export function approvalRoutes({
         decision: s.choice(["allow", "ask", "deny"]),
         "input?": input,
         "exact?": exact,
-        "sessionID?": s.text({ minLength: 1, description: "Only for calls of this session." }),
-        "caller?": s.text({ minLength: 1, description: "Only for calls of this caller." }),
+        "sessionID?": s.text("Only for calls of this session.", { minLength: 1 }),
+        "caller?": s.text("Only for calls of this caller.", { minLength: 1 }),
       }),
       answer: ["The rule.", s.ref("ApprovalRule")],
       async handle({ body, grant }) {

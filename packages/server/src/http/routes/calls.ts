@@ -17,8 +17,8 @@ import { callAnswer, callOptions } from "./tools.ts";
 
 const params = { callId: s.text({ minLength: 1 }) };
 const LATEST = 8_640_000_000_000_000;
-const moment = s.integer({ minimum: 0, maximum: LATEST, description: "Milliseconds since the epoch." });
-const milliseconds = s.number({ minimum: 0, maximum: LATEST, description: "Milliseconds." });
+const moment = s.integer("Milliseconds since the epoch.", { minimum: 0, maximum: LATEST });
+const milliseconds = s.number("Milliseconds.", { minimum: 0, maximum: LATEST });
 const PAGE = 20_000;
 
 export function callRoutes(services: HttpServices): Route[] {
@@ -64,7 +64,7 @@ export function callRoutes(services: HttpServices): Route[] {
     route("DELETE /api/calls/{callId}", "cancelCall", "Cancels a call under way, and the calls it made", {
       params,
       query: {
-        reason: s.text({ maxLength: 500, description: "Reaches the tool, the caller and the record." }),
+        reason: s.text("Reaches the tool, the caller and the record.", { maxLength: 500 }),
       },
       answer: ["The call as it ended.", s.ref("Call")],
       errors: ["call_not_found", "call_ended", "call_running"],
@@ -88,7 +88,7 @@ export function callRoutes(services: HttpServices): Route[] {
     route("GET /api/calls/{callId}/result", "readResult", "The whole text of a result, page by page", {
       params,
       query: {
-        offset: s.integer({ minimum: 0, default: 0, description: "In characters." }),
+        offset: s.integer("In characters.", { minimum: 0, default: 0 }),
         limit: s.integer({ minimum: 1, maximum: 1_000_000, default: PAGE }),
       },
       answer: ["A page of the text.", s.ref("ResultPage")],

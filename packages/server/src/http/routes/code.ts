@@ -36,8 +36,8 @@ export function codeRoutes(services: HttpServices): Route[] {
       access: "admin",
       params: { callId: s.text({ minLength: 1 }) },
       body: s.closed({
-        name: s.text({ pattern: "^[a-z][a-z0-9_-]{0,50}$", description: "The tool's name." }),
-        description: s.text({ minLength: 1, maxLength: 1_000, description: "What models are told of it." }),
+        name: s.text("The tool's name.", { pattern: "^[a-z][a-z0-9_-]{0,50}$" }),
+        description: s.text("What models are told of it.", { minLength: 1, maxLength: 1_000 }),
       }),
       answer: [
         "It is written and loaded.",

@@ -77,7 +77,7 @@ export function healthRoutes({ store, log, prove, guard }: HttpServices): Route[
         "Answers with the HMAC-SHA256 of `toolrack server`, the server's port and the nonce, each on a line, under " +
         "the workspace's own token, in base64url.",
       params: {
-        nonce: s.text({ minLength: 16, maxLength: 128, description: "Random, and never used before." }),
+        nonce: s.text("Random, and never used before.", { minLength: 16, maxLength: 128 }),
       },
       answer: ["The proof.", s.object({ proof: s.text() })],
       handle: ({ params, incoming }) => ({ proof: prove(incoming.socket.localPort ?? 0, params.nonce) }),

@@ -15,9 +15,8 @@ export function lintRoute(linters: Linters): Route {
       description:
         "Enabled tools are judged beside all others that the token may use. The config (`lint.off`) and comments in tool files switch rules off.",
       query: {
-        tools: s.text({
+        tools: s.text("A pattern: `internal_file_*`, or `mcp:KEY` for those of one MCP server.", {
           default: "*",
-          description: "A pattern: `internal_file_*`, or `mcp:KEY` for those of one MCP server.",
         }),
         limit: s.integer({ minimum: 1, maximum: 10_000, default: 1_000 }),
       },

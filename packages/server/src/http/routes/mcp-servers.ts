@@ -5,17 +5,16 @@ import type { HttpServices } from "../services.ts";
 import { HttpError, type Mount, originOf, type Route, routesFor, s, sendText } from "../wire/index.ts";
 
 const key = s.text({ minLength: 1, maxLength: 100 });
-const hash = s.text({
+const hash = s.text("Of the definition that was looked at, as the list of the tools has it.", {
   minLength: 1,
   maxLength: 64,
-  description: "Of the definition that was looked at, as the list of the tools has it.",
 });
 const entry = s.anyObject(
   "As it would stand in `mcpServers`: `command`, `args`, `env`, or `url`, `headers`, and so on; or, with a `spec`, in `apis` of `apis.json`.",
 );
 const override = s.nullable(
   s.closed({
-    "rename?": s.text({ minLength: 1, maxLength: 100, description: "Another last part of its name." }),
+    "rename?": s.text("Another last part of its name.", { minLength: 1, maxLength: 100 }),
     "describe?": s.text("Another description."),
   }),
 );
@@ -197,7 +196,7 @@ export function mcpServerRoutes({ mcpServers }: HttpServices): Route[] {
       {
         description:
           "A tool whose description or schema changed since it was approved is switched off until then. With the `hash` that came with the difference, it is only approved while it is what was looked at.",
-        params: { key, name: s.text({ minLength: 1, description: "As the server names it." }) },
+        params: { key, name: s.text("As the server names it.", { minLength: 1 }) },
         optionalBody: s.closed({ "hash?": hash }),
         answer: ["The tool.", s.ref("McpServerTool")],
         errors: ["mcp_server_not_found", "mcp_tool_not_found", "mcp_tool_changed"],

@@ -41,7 +41,7 @@ export function offeringRoutes({ offerings }: HttpServices): Route[] {
         })),
     }),
     route(CONTENT, "readResource", "What a resource holds", {
-      query: { uri: s.text({ minLength: 1, maxLength: 4_000, description: "Its URI. Required." }) },
+      query: { uri: s.text("Its URI. Required.", { minLength: 1, maxLength: 4_000 }) },
       answer: ["Its parts.", s.object({ contents: s.list(s.ref("ResourceContent")) })],
       errors: ["resource_not_found", "offering_failed"],
       handle: (request) => {

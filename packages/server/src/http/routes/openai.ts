@@ -28,11 +28,10 @@ const MOST_CALLS = 128;
 const MOST_TOOLS = 1_000;
 const leftOutHeader = "Toolrack-Tools-Left-Out";
 
-const strict = s.boolean({
-  default: false,
-  description:
-    "Strict mode. Say the same in both requests: it changes how arguments that are left out are written.",
-});
+const strict = s.boolean(
+  "Strict mode. Say the same in both requests: it changes how arguments that are left out are written.",
+  { default: false },
+);
 
 /** Two routes through which any agent loop, in any language, can use the rack. */
 export function openaiRoutes(services: HttpServices): Route[] {
@@ -69,12 +68,11 @@ export function openaiRoutes(services: HttpServices): Route[] {
       query: {
         strict,
         expert: expertQuery,
-        sessionID: s.text({ maxLength: 200, description: "Calls of one session share loop detection." }),
-        messageID: s.text({ maxLength: 200, description: "The model turn that makes the calls." }),
-        envelope: s.boolean({
-          description:
-            'Whether the contents are `{"success": true, "data": …}` or `{"success": false, "error": …}`. Default: for tools of skills.',
-        }),
+        sessionID: s.text("Calls of one session share loop detection.", { maxLength: 200 }),
+        messageID: s.text("The model turn that makes the calls.", { maxLength: 200 }),
+        envelope: s.boolean(
+          'Whether the contents are `{"success": true, "data": …}` or `{"success": false, "error": …}`. Default: for tools of skills.',
+        ),
       },
       body: {
         anyOf: [

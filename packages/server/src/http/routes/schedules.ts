@@ -7,11 +7,11 @@ import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
 
 /** When to run: exactly one of the first four. */
 const timing = s.partial({
-  time: s.text({ maxLength: 100, description: "Once: `2026-03-15T09:30:00+08:00`, or local in `timeZone`." }),
+  time: s.text("Once: `2026-03-15T09:30:00+08:00`, or local in `timeZone`.", { maxLength: 100 }),
   delaySeconds: s.amount("Once, after so many seconds."),
-  interval: s.text({ maxLength: 100, description: "Again and again, such as `every@5m`." }),
-  cron: s.text({ maxLength: 200, description: "Such as `0 9 * * 1-5`." }),
-  timeZone: s.text({ maxLength: 100, description: "Of `cron` and `time`. Default: the server's own." }),
+  interval: s.text("Again and again, such as `every@5m`.", { maxLength: 100 }),
+  cron: s.text("Such as `0 9 * * 1-5`.", { maxLength: 200 }),
+  timeZone: s.text("Of `cron` and `time`. Default: the server's own.", { maxLength: 100 }),
 });
 const params = { id: s.text({ minLength: 1, maxLength: 80 }) };
 

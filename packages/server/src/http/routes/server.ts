@@ -88,17 +88,9 @@ export function statsRoute({ store }: HttpServices): Route {
       description:
         "Of all recorded calls, to the minute; of more than three days to the hour, of more than nine to the day. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more. `p50` and `p95` are from histograms, and leave out the time for which calls waited for an approval. Calls that were cancelled, or that nobody approved, are `cancelled` and no errors. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
       query: {
-        since: s.integer({
-          minimum: 0,
-          maximum: LATEST,
-          description: "Milliseconds since the epoch. Default a day ago.",
-        }),
+        since: s.integer("Milliseconds since the epoch. Default a day ago.", { minimum: 0, maximum: LATEST }),
         tool: s.text("The tool's name; `*` stands for anything."),
-        tools: s.integer({
-          minimum: 0,
-          maximum: 500,
-          description: "How many tools are listed. Default 500.",
-        }),
+        tools: s.integer("How many tools are listed. Default 500.", { minimum: 0, maximum: 500 }),
       },
       answer: ["The numbers.", s.ref("Statistics")],
       async handle({ query: { since, tool, tools }, incoming, outgoing }) {
@@ -147,7 +139,7 @@ export function dataRoutes({ workspace }: HttpServices): Route[] {
     }),
     route("DELETE /api/data/{name}", "clearData", "Deletes all files in a data folder", {
       description: "A call that is under way finds its files gone.",
-      params: { name: s.text({ minLength: 1, maxLength: 200, description: "As `GET /api/data` lists it." }) },
+      params: { name: s.text("As `GET /api/data` lists it.", { minLength: 1, maxLength: 200 }) },
       answer: ["What was deleted.", s.ref("DataFolder")],
       errors: ["data_not_found"],
       async handle({ params: { name } }) {
@@ -176,7 +168,7 @@ export function eventRoute({ feed, authenticator }: HttpServices): Route {
       ].join(" "),
       tokenInQuery: true,
       query: {
-        since: s.text({ maxLength: 64, description: "Like `Last-Event-ID`, for a first request." }),
+        since: s.text("Like `Last-Event-ID`, for a first request.", { maxLength: 64 }),
         token: s.text(
           "The token, for readers that cannot send headers. No other path takes it from the URL.",
         ),

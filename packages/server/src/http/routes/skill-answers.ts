@@ -1,9 +1,10 @@
 import { isUtf8 } from "node:buffer";
+import { parsedJson } from "../../helpers/index.ts";
 import type { SkillLibrary } from "../../skills/index.ts";
 import { SkillChangedError, type StoredSkillTool } from "../../store/index.ts";
 import { HttpError, s } from "../wire/index.ts";
 
-export const skillParams = { id: s.text({ minLength: 1, maxLength: 128, description: "Its id or name." }) };
+export const skillParams = { id: s.text("Its id or name.", { minLength: 1, maxLength: 128 }) };
 
 /** The member of a body that says on which version of a skill, tool or expert the change is based. */
 export const seenVersion = {
@@ -38,17 +39,10 @@ export const MOST_TOOLS = 2_000;
 /** The text of a file that is longer than this is not shown, in bytes. */
 const LONGEST_SHOWN = 256 * 1024;
 
-export function skillSummary(skills: SkillLibrary, skill: Skill): Record<string, unknown> {
-  const { directory: _directory, code: _code, revision: _revision, ...shown } = skill;
-  const { frontMatterText: _text, tools, ...rest } = shown;
-  const failed = tools.filter(({ id }) => skills.failureOf(id) !== undefined);
-  return { ...rest, toolCount: tools.length, failedTools: failed.length };
-}
-
 export async function skillDetail(skills: SkillLibrary, skill: Skill): Promise<Record<string, unknown>> {
   const files = await skills.filesOf(skill);
   return {
-    ...skillSummary(skills, skill),
+    ...skills.summaryOf(skill),
     tools: skill.tools.slice(0, MOST_TOOLS).map((tool) => skillToolView(skills, skill, tool)),
     files: files.map(({ path, content, executable }) => ({
       path,
@@ -72,19 +66,9 @@ export function skillToolView(
     toolId: tool.id,
     toolName: tool.name,
     skillName: skill.name,
-    usage: usageOf(tool.usage),
+    usage: tool.usage === "" ? undefined : parsedJson(tool.usage, tool.usage),
     rackName,
     status: failure === undefined ? (isOff ? "disabled" : "ok") : "failed",
     failure,
   };
-}
-
-/** Parses JSON; other text is returned as it is. */
-function usageOf(usage: string): unknown {
-  if (usage === "") return undefined;
-  try {
-    return JSON.parse(usage);
-  } catch {
-    return usage;
-  }
 }

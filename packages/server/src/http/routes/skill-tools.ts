@@ -9,9 +9,9 @@ const line = (maxLength: number, description: string, more = {}) =>
   s.nullable(s.text({ maxLength, description, ...more }));
 
 const fields = {
-  name: s.text({ minLength: 1, maxLength: 64, description: "Unique within the skill: `web_search`." }),
+  name: s.text("Unique within the skill: `web_search`.", { minLength: 1, maxLength: 64 }),
   "displayName?": line(128, "For people: `网页搜索`."),
-  "description?": s.text({ maxLength: 100_000, description: "What models are told of it." }),
+  "description?": s.text("What models are told of it.", { maxLength: 100_000 }),
   type: s.choice(["http", "script", "builtin"]),
   "usage?": s.anything(
     "What it takes, as an object or as its JSON text: a JSON Schema, `{parameters, …settings}`, `{properties}` or a list of parameters.",
@@ -28,7 +28,7 @@ type ToolBody = s.Values<typeof fields>;
 
 const toolParams = {
   ...skillParams,
-  toolId: s.text({ minLength: 1, maxLength: 128, description: "Its id or name." }),
+  toolId: s.text("Its id or name.", { minLength: 1, maxLength: 128 }),
 };
 
 export function skillToolRoutes({ skills, registry, service }: HttpServices): Route[] {
@@ -42,7 +42,7 @@ export function skillToolRoutes({ skills, registry, service }: HttpServices): Ro
       params: skillParams,
       query: {
         limit: s.integer({ minimum: 1, maximum: MOST_TOOLS, default: MOST_TOOLS }),
-        cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
+        cursor: s.text("`next` of the page before.", { pattern: "^\\d{1,9}$" }),
       },
       answer: ["A page, in the skill's order.", s.page(s.ref("SkillTool"))],
       errors: ["skill_not_found"],

@@ -48,7 +48,7 @@ export function skillTransferRoutes({ skills, sandbox, workspace }: HttpServices
       ].join(" "),
       body: s.closed({
         "files?": filesSchema,
-        "archive?": s.text({ pattern, description: "A zip archive, as Base64." }),
+        "archive?": s.text("A zip archive, as Base64.", { pattern }),
         "replace?": s.boolean("Whether those with the same ids may be replaced."),
         "trust?": s.boolean("Whether they may have secrets and the network."),
         "dryRun?": s.boolean(),

@@ -2,20 +2,18 @@ import { type Expert, expertNamePattern, skillReasonCodes } from "../../skills/i
 import type { SkillChanges, SkillFile } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { expertsOf, findExpert, type Route, routesFor, s, toolPattern } from "../wire/index.ts";
-import { seenVersion, showingConflict, skillDetail, skillParams, skillSummary } from "./skill-answers.ts";
+import { seenVersion, showingConflict, skillDetail, skillParams } from "./skill-answers.ts";
 
 const long = (description: string) => s.text({ maxLength: 1_000_000, description });
 const gone = ["It is gone.", s.object({ id: s.text() })] as const;
 
 const fields = {
-  name: s.text({ minLength: 1, maxLength: 128, description: "For people: `SearXNG Search`." }),
+  name: s.text("For people: `SearXNG Search`.", { minLength: 1, maxLength: 128 }),
   "description?": long("What it is for, and when to use it."),
-  "mark?": s.nullable(s.text({ maxLength: 50, description: "What readable names of its tools begin with." })),
+  "mark?": s.nullable(s.text("What readable names of its tools begin with.", { maxLength: 50 })),
   "instructions?": long("The Markdown of its SKILL.md."),
   "frontMatter?": s.anyObject({ additionalProperties: true, description: "What else SKILL.md says." }),
-  "sourcePath?": s.nullable(
-    s.text({ maxLength: 512, description: "A folder of the workspace with its scripts." }),
-  ),
+  "sourcePath?": s.nullable(s.text("A folder of the workspace with its scripts.", { maxLength: 512 })),
   "enabled?": s.boolean(),
   "files?": s.map(s.nullable(s.text()), "Text files beside its SKILL.md, by their paths; null removes one."),
 } as const;
@@ -40,7 +38,7 @@ export function skillRoutes({ skills }: HttpServices): Route[] {
         }),
       ],
       handle: () => ({
-        items: skills.list().map((skill) => skillSummary(skills, skill)),
+        items: skills.list().map((skill) => skills.summaryOf(skill)),
         failed: skills.failedFolders(),
       }),
     }),
@@ -98,16 +96,15 @@ function toFiles(files: Readonly<Record<string, string | null>>): Record<string,
   return Object.fromEntries(entries);
 }
 
-const params = { id: s.text({ minLength: 1, maxLength: 128, description: "Its name or id." }) };
+const params = { id: s.text("Its name or id.", { minLength: 1, maxLength: 128 }) };
 const patterns = (description: string) =>
   s.list(s.text({ minLength: 1, maxLength: 200 }), { maxItems: 1_000, description });
 
 const expertFields = {
-  name: s.text({
+  name: s.text("Stands in addresses, so without `/`, `?`, `#` and `%`.", {
     minLength: 1,
     maxLength: 64,
     pattern: expertNamePattern,
-    description: "Stands in addresses, so without `/`, `?`, `#` and `%`.",
   }),
   "description?": s.text({ maxLength: 100_000 }),
   "instructions?": long("What a model is told that speaks as it."),

@@ -48,11 +48,8 @@ export function testRoutes(services: HttpServices): Route[] {
         "Into `tests/*.calls.yaml` of the workspace: the call, what came of it, and what the calls that it made answered. No secret is written: a reference stands for it.",
       params: { callId: s.text({ minLength: 1 }) },
       optionalBody: s.closed({
-        "name?": s.text({ minLength: 1, maxLength: 200, description: "What the test is called." }),
-        "file?": s.text({
-          pattern: "^[\\w.-]{1,100}$",
-          description: "The file in `tests`. Default: the tool's.",
-        }),
+        "name?": s.text("What the test is called.", { minLength: 1, maxLength: 200 }),
+        "file?": s.text("The file in `tests`. Default: the tool's.", { pattern: "^[\\w.-]{1,100}$" }),
       }),
       answer: [
         "The test.",

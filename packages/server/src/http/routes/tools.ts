@@ -20,10 +20,7 @@ import {
 import type { Linters } from "./lint.ts";
 import { dataFolders } from "./server.ts";
 
-const name = s.text({
-  minLength: 1,
-  description: "The tool's name, an alias, or `tool://` and one of them.",
-});
+const name = s.text("The tool's name, an alias, or `tool://` and one of them.", { minLength: 1 });
 
 const toolQuery = {
   q: s.text("Words to search for."),
@@ -36,33 +33,29 @@ const toolQuery = {
   dangerous: s.boolean(),
   source: s.choice(toolSources),
   group: s.text("A group of a source, as `groups` names it."),
-  groups: s.boolean({
+  groups: s.boolean("Whether the answer also says how many of all these tools each group and each tag has.", {
     default: false,
-    description: "Whether the answer also says how many of all these tools each group and each tag has.",
   }),
   expert: expertQuery,
   limit: s.integer({ minimum: 1, maximum: 1000, default: 100 }),
-  cursor: s.text({ pattern: "^\\d{1,9}$", description: "`next` of the page before." }),
+  cursor: s.text("`next` of the page before.", { pattern: "^\\d{1,9}$" }),
 } as const;
 
 /** Options of a call, beside its arguments. */
 export const callOptions = {
   // Lets the caller follow or cancel the call before it is answered.
-  "callId?": s.text({
+  "callId?": s.text("The id the call is to have; made when not given.", {
     pattern: "^[A-Za-z0-9_.:-]{1,128}$",
-    description: "The id the call is to have; made when not given.",
   }),
-  "sessionID?": s.text({
+  "sessionID?": s.text("Calls of one session share loop detection. Without one, it is off.", {
     maxLength: 200,
-    description: "Calls of one session share loop detection. Without one, it is off.",
   }),
-  "messageID?": s.text({ maxLength: 200, description: "The model turn that makes the call." }),
-  "timeout?": s.integer({ minimum: 1, description: "Shortens the tool's own limit, in milliseconds." }),
-  "keep?": s.boolean({
-    default: false,
-    description:
-      "`true`: the call goes on when the caller closes the connection. Its record, under `callId`, says how it ended.",
-  }),
+  "messageID?": s.text("The model turn that makes the call.", { maxLength: 200 }),
+  "timeout?": s.integer("Shortens the tool's own limit, in milliseconds.", { minimum: 1 }),
+  "keep?": s.boolean(
+    "`true`: the call goes on when the caller closes the connection. Its record, under `callId`, says how it ended.",
+    { default: false },
+  ),
 } as const;
 
 /** The answers of every route that makes one call. */
@@ -120,11 +113,10 @@ export function toolRoutes(services: HttpServices, linters: Linters): Route[] {
     route("GET /api/tools/{name}", "getTool", "One tool with its schemas", {
       params: { name },
       query: {
-        about: s.boolean({
-          default: false,
-          description:
-            "Whether the answer also has what lint finds and, for admins, the values that are set for the tool and the size of its data folder.",
-        }),
+        about: s.boolean(
+          "Whether the answer also has what lint finds and, for admins, the values that are set for the tool and the size of its data folder.",
+          { default: false },
+        ),
       },
       answer: ["The tool.", s.ref("Tool")],
       errors: ["tool_not_found"],

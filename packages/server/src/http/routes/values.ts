@@ -3,10 +3,9 @@ import type { HttpServices } from "../services.ts";
 import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
 
 const params = {
-  name: s.text({
+  name: s.text("`NAME`, or `TOOL/NAME` for the only tool that is given it, with the slash written `%2F`.", {
     minLength: 1,
     maxLength: 200,
-    description: "`NAME`, or `TOOL/NAME` for the only tool that is given it, with the slash written `%2F`.",
   }),
 };
 

@@ -171,9 +171,10 @@ export const callSchemas = {
       "period?": s.count("Length of the cycle."),
       "fingerprint?": s.text("The same for the same loop."),
       "evidence?": s.text("What repeats, how often, since which call."),
-      "inferred?": s.list(s.choice(["readOnly", "error"]), {
-        description: "What it rests on that no tool has said: that calls only read, or that they failed.",
-      }),
+      "inferred?": s.list(
+        s.choice(["readOnly", "error"]),
+        "What it rests on that no tool has said: that calls only read, or that they failed.",
+      ),
       "calls?": s.texts("The ids of the calls that count, oldest first."),
       "clears?": s.text("What would clear it."),
       "previousCallId?": s.text("The earlier call whose result still holds."),
@@ -253,10 +254,10 @@ export const callSchemas = {
     "about?": s.object(
       {
         findings: s.list(s.ref("Finding")),
-        "values?": s.list(s.object({ name: s.text(), "value?": s.text("Of settings alone.") }), {
-          description:
-            "For admins: the settings and secrets of this tool, as `TOOL/NAME`, and those of all tools.",
-        }),
+        "values?": s.list(
+          s.object({ name: s.text(), "value?": s.text("Of settings alone.") }),
+          "For admins: the settings and secrets of this tool, as `TOOL/NAME`, and those of all tools.",
+        ),
         "data?": s.ref("DataFolder"),
       },
       "With `about`.",
@@ -273,11 +274,12 @@ export const callSchemas = {
         group: s.text("A folder, a skill, a server, or a category; empty for tools that stand alone."),
         count: s.count(),
       }),
-      { description: "With `groups`: how many tools of the whole list each group has." },
+      "With `groups`: how many tools of the whole list each group has.",
     ),
-    "tags?": s.list(s.object({ name: s.text(), count: s.count() }), {
-      description: "With `groups`: the tags that most tools of the list have.",
-    }),
+    "tags?": s.list(
+      s.object({ name: s.text(), count: s.count() }),
+      "With `groups`: the tags that most tools of the list have.",
+    ),
   }),
   Finding: s.object(
     {

@@ -52,12 +52,16 @@ export class Fleet implements AsyncDisposable {
   /** What the tools wrote, on all nodes. */
   readonly file = join(temporaryFolder(), "effects");
 
-  private constructor(database: TestDatabaseServer) {
+  readonly #config: string;
+
+  private constructor(database: TestDatabaseServer, config: object) {
     this.database = database;
+    this.#config = JSON.stringify({ builtins: false, ...config });
   }
 
-  static async start(count: number): Promise<Fleet> {
-    const fleet = new Fleet(await startPostgres(postgres!));
+  /** `config`: further members of the config of all nodes. */
+  static async start(count: number, config: object = {}): Promise<Fleet> {
+    const fleet = new Fleet(await startPostgres(postgres!), config);
     writeFileSync(fleet.file, "");
     // The first one makes the tables; the others may start at once.
     fleet.nodes.push(await fleet.startNode());
@@ -66,10 +70,9 @@ export class Fleet implements AsyncDisposable {
   }
 
   async startNode(environment: Record<string, string> = {}): Promise<ServedWorkspace> {
-    const config = `import { defineConfig } from "toolrack"; export default defineConfig({ builtins: false });`;
     const { directory } = await TemporaryWorkspace.create({
       "tools/notes.ts": tools(this.file),
-      "toolrack.config.ts": config,
+      "toolrack.config.js": `export default ${this.#config};`,
     });
     return ServedWorkspace.start(directory, {
       DATABASE_URL: this.database.url,

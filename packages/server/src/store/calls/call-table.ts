@@ -23,7 +23,7 @@ const assigned = callColumns.map((name) => `${name} = excluded.${name}`);
 const batchText = `with written AS (insert into calls (${callColumns})
     select ${callColumns} from json_populate_recordset(null::calls, $1)
     on conflict (call_id) do update set ${assigned}
-      where calls.call_id = any($2) and calls.instance = $3 and calls.state = 'running' returning 1),
+      where calls.call_id in (select json_array_elements_text($2)) and calls.instance = $3 and calls.state = 'running' returning 1),
   counts AS (${countingText("call_counts", "$5")}),
   days AS (${countingText("tool_days", "$6")})
   select 1 / (case when (select count(*) from written) = $4 then 1 else 0 end)`;
@@ -72,7 +72,13 @@ export class CallTable {
   ): Promise<boolean> {
     const size = rows.reduce((sum, row) => sum + row.size, 0);
     if (this.#prepared === undefined || size > LONGEST_STATEMENT) return false;
-    const values = [JSON.stringify(rows), replaced, this.#instance, rows.length, ...counts.toJson()];
+    const values = [
+      JSON.stringify(rows),
+      JSON.stringify(replaced),
+      this.#instance,
+      String(rows.length),
+      ...counts.toJson(),
+    ];
     try {
       await this.#prepared({ name: "calls", text: batchText, values });
       return true;

@@ -1,4 +1,5 @@
 import type { ToolErrorResponse } from "@toolrack/core";
+import { CompiledQuery } from "kysely";
 import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
 import { isDuplicateKey, isTransientError } from "../database-errors.ts";
@@ -144,7 +145,7 @@ export class LaneCalls {
     const { call, lane, handover: more } = unwritten ?? {};
     const row = call && { ...toStartedRow(call, instance.id), lane: lane ?? null, more: more ?? null };
     const isTaken =
-      row !== undefined && this.#database.prepared !== undefined
+      row !== undefined && this.#database.engine === "postgres"
         ? this.#takeWithOthers(row, from)
         : this.#takeAlone(toKey(callId), from, row);
     if (!(await isTaken)) return false;
@@ -197,8 +198,9 @@ export class LaneCalls {
         JSON.stringify(Object.fromEntries(takes.map(({ row, from }) => [row.call_id, from]))),
       ];
       try {
-        const rows = await this.#database.prepared?.({ name: "lane-calls", text: takeText, values });
-        const got = new Set(rows?.map(({ call_id }) => call_id));
+        const query = CompiledQuery.raw(takeText, values);
+        const { rows } = await this.#database.db.executeQuery<{ call_id: string }>(query);
+        const got = new Set(rows.map(({ call_id }) => call_id));
         for (const { row, taken } of takes) taken.resolve(got.has(row.call_id));
       } catch (error) {
         // One row that the database refuses must not keep the others from being taken.

@@ -1,7 +1,7 @@
 import type { InternalToolContext } from "../../../calls/index.ts";
 import type { Workspace } from "../../../config/index.ts";
+import * as s from "../../../helpers/schema.ts";
 import { confinePath } from "../../paths.ts";
-import { field, optional, text, type Values, whole } from "../../tool-definition.ts";
 import { createMysqlEngine, createPostgresEngine } from "./postgres-mysql.ts";
 import { createSqliteEngine } from "./sqlite.ts";
 import { checkStatement, type DatabaseEngine, type StatementParameters } from "./statement.ts";
@@ -12,19 +12,17 @@ const LONGEST_TIMEOUT = 10 * 60_000;
 export const CALL_TIMEOUT = LONGEST_TIMEOUT + 15_000;
 
 export const statementInput = {
-  database: optional(
-    text("Name of a database that the workspace declares. May be left out when there is only one."),
+  "database?": s.text(
+    "Name of a database that the workspace declares. May be left out when there is only one.",
   ),
-  sql: text("One SQL statement, in the database's own dialect.", { minLength: 1, maxLength: 1_000_000 }),
-  params: optional(
-    field<StatementParameters>({
-      anyOf: [{ type: "array" }, { type: "object" }],
-      description:
-        "Values for placeholders; never write values into the sql. An array for ? (SQLite, MySQL) or $1 (PostgreSQL), an object for :name (all).",
-    }),
-  ),
-  limit: whole("Most rows to give back.", { minimum: 1, maximum: 10_000, default: 100 }),
-  timeout: whole("Milliseconds after which the statement is stopped.", {
+  sql: s.text("One SQL statement, in the database's own dialect.", { minLength: 1, maxLength: 1_000_000 }),
+  "params?": s.anything<StatementParameters>({
+    anyOf: [{ type: "array" }, { type: "object" }],
+    description:
+      "Values for placeholders; never write values into the sql. An array for ? (SQLite, MySQL) or $1 (PostgreSQL), an object for :name (all).",
+  }),
+  limit: s.integer("Most rows to give back.", { minimum: 1, maximum: 10_000, default: 100 }),
+  timeout: s.integer("Milliseconds after which the statement is stopped.", {
     minimum: 1,
     maximum: LONGEST_TIMEOUT,
     default: 30_000,
@@ -33,7 +31,7 @@ export const statementInput = {
 
 /** Runs a tool's statement. Error messages name the database and hide its password. */
 export async function runStatement(
-  { database, sql, params = [], limit, timeout }: Values<typeof statementInput>,
+  { database, sql, params = [], limit, timeout }: s.Values<typeof statementInput>,
   { workspace, signal }: InternalToolContext,
   isWrite: boolean,
 ) {
