@@ -81,9 +81,14 @@ export function laneFinder(config: LanesConfig): (tool: ToolInfo) => string | un
   };
 }
 
-/** The version of a tool: what its source says, and otherwise its definition. */
+/**
+ * The version of a tool: what its source says, and otherwise what callers are shown of it. Its metadata is left out: that of an
+ * upstream's tool says whether the upstream is starting or ready, which differs from process to process.
+ */
 export function versionOf(tool: ToolInfo): string {
-  return tool.version ?? hashValue(toDefinition(tool)).slice(0, 16);
+  if (tool.version !== undefined) return tool.version;
+  const { metadata: _, ...shown } = toDefinition(tool);
+  return hashValue(shown).slice(0, 16);
 }
 
 /**

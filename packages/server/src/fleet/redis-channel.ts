@@ -47,8 +47,9 @@ const ALL = "all";
 
 /**
  * The channel over Redis, by its PUBLISH: a message reaches a listening node in one hop. (BullMQ's Relay keeps messages in a
- * stream, from which a node reads in four; a call of a lane took 0.9 ms more.) What is sent to a node while a message is
- * on its way leaves together. Nothing is kept for a node that does not listen; questions are asked again until they are answered.
+ * stream; a node wakes, reads and renews its lease before it hears one, and trims the stream after.) What is sent to a node
+ * while a message is on its way leaves together. Nothing is kept for a node that does not listen; questions are asked again
+ * until they are answered.
  */
 export class RedisChannel implements Channel {
   readonly isShared = true;

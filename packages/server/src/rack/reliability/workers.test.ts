@@ -71,8 +71,8 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     const workerIds = () => workers.map(({ pid }) => pid).sort();
     let body: Json;
     const told = () => body.items.filter(({ lanes }: Json) => lanes !== undefined);
-    for (; body === undefined || told().length < 2; await sleep(50))
-      body = (await server.ask("/api/nodes")).body;
+    const isTold = () => told().length === 2 && body.lanes[0]?.workers.length === 2;
+    for (; body === undefined || !isTold(); await sleep(50)) body = (await server.ask("/api/nodes")).body;
     expect(body.lanes.map(({ name }: Json) => name)).toEqual(["heavy", "wide"]);
     const [heavy] = body.lanes;
     expect(heavy).toMatchObject({ waiting: 0, tools: expect.arrayContaining(["once", "limited"]) });
