@@ -12,7 +12,7 @@ const isServer = basename(folder) === "server";
 
 /** What others import. */
 const exported = {
-  core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"],
+  core: ["index.ts", "client.ts", "format/index.ts", "internal.ts", "schema/visit.ts"],
   server: ["index.ts", "testing.ts"],
   words: ["index.ts"],
 }[basename(folder)];
@@ -91,7 +91,7 @@ const plainText = {
 };
 
 /**
- * Takes parts of Node without an `import`, in code that has no needless spaces: as modules of their own they were a third of
+ * Takes parts of Node without an `import`, in code that has no needless spaces: as modules of their own they were a fifth of
  * the files that a start loads. What this does not find is left to `plainBuiltins`.
  */
 function withPlainBuiltins(code) {

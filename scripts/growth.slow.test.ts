@@ -22,10 +22,9 @@ import { openStore } from "../packages/server/src/store/store.ts";
 test("no list, statistic or upkeep becomes dearer with the calls on record, nor blocks the main thread", async ({
   task,
 }) => {
-  const [small, large] = [
-    await inFolder((directory) => measureStore({ directory }, 5_000)),
-    await inFolder((directory) => measureStore({ directory }, 100_000)),
-  ];
+  const measured = (size: number) =>
+    inFolder(async (directory) => measureStore({ directory }, size, await fillStore({ directory }, size)));
+  const [small, large] = [await measured(5_000), await measured(100_000)];
   expect(problemsOf(small, large)).toEqual([]);
   task.meta.figures = Object.fromEntries(large.map(({ what, value }) => [what, `${value.toFixed(1)} ms`]));
 });

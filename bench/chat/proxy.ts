@@ -1,15 +1,20 @@
 import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** `node proxy.ts URL`: copies every request to the URL, and its answer back. The floor of the suite `chat`. */
+/**
+ * `node proxy.ts URL`: copies every request to the URL, and its answer back, for comparison in the suite `chat`. It keeps
+ * its connections to the URL open, whatever its clients do with theirs.
+ */
 const upstream = new URL(process.argv[2]!);
 const agent = new Agent({ keepAlive: true });
 
 const server = createServer((incoming, outgoing) => {
-  const { method, headers, url: path } = incoming;
+  const { method, url: path } = incoming;
+  const { connection: _, ...headers } = incoming.headers;
   const { hostname, port } = upstream;
   const asked = request({ hostname, port, path, method, headers, agent }, (answer) => {
-    outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+    const { connection: _, "keep-alive": __, ...told } = answer.headers;
+    outgoing.writeHead(answer.statusCode ?? 502, told);
     answer.pipe(outgoing);
   });
   asked.on("error", () => outgoing.destroy());

@@ -1,10 +1,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { openStore } from "../../packages/server/src/store/store.ts";
 import { startRack } from "../lib/served-process.ts";
 import type { Figure, GrowthPart } from "./part.ts";
 import { Rack, row } from "./rack.ts";
+import { measureStart } from "./store.ts";
 
 const largest = Number(process.env.BENCH_GROWTH_TOOLS ?? 50_000);
 
@@ -14,7 +16,7 @@ export const skill: GrowthPart = {
   measure: (size) => measureSkill(Number(size)),
 };
 
-/** Changes one tool of a skill that has many, on a served rack. Linux only. */
+/** Starts a rack with a skill that has many tools, reads them, and changes one of them. Linux only. */
 export async function measureSkill(count: number): Promise<Figure[]> {
   const directory = await mkdtemp(join(tmpdir(), "toolrack-growth-"));
   const fields = { type: "http", endpoint: "http://127.0.0.1/x", description: "Gets x." } as const;
@@ -22,9 +24,15 @@ export async function measureSkill(count: number): Promise<Figure[]> {
   const store = await openStore({ directory: join(directory, ".toolrack") });
   const { id } = await store.skills.add({ skill: { name: "growing" }, tools, files: [] });
   await store.close();
+  const starts = await measureStart(directory);
   const server = await startRack(directory);
   try {
     const rack = new Rack(server);
+    const reading = await rack.cost("/api/tools?limit=100", 1);
+    const search = await rack.cost("/api/tools?limit=20&q=get+x", 1);
+    await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: true } });
+    // The follower of the store looks every second whether skills have changed.
+    const afterSwitch = await rack.waitsDuring(() => sleep(2_500));
     const path = `/api/skills/${id}/tools`;
     const add = (name: string) => rack.ask(path, { method: "POST", body: { name, ...fields } });
     const change = (name: string, n: number) =>
@@ -44,6 +52,11 @@ export async function measureSkill(count: number): Promise<Figure[]> {
     const changed = await each(change, 100);
     const removed = await each(remove, 100);
     return [
+      ...starts,
+      { ...row("all tools are read after the start, in slices", reading.cpu, "ms CPU"), grows: true },
+      { ...row("the same, others wait", reading.longest, "ms", 50), grows: true },
+      { ...row("first search, others wait", search.longest, "ms", 50), grows: true },
+      { ...row("after a switch of a tool, others wait", afterSwitch.at(-1) ?? 0, "ms", 50), grows: true },
       row("adding one tool", added.cpu, "ms CPU", 5),
       { ...row("adding one tool, others wait", added.longest, "ms", 50), grows: true },
       row("changing one tool", changed.cpu, "ms CPU", 5),

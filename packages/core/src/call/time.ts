@@ -126,10 +126,14 @@ export async function inTurns<Value>(steps: Generator<void, Value>, frame?: Call
     const { done, value } = steps.next();
     if (done) return value;
     if (frame?.ended) throw new Error("Nobody waits for the result any more.");
-    await new Promise<void>((resolve) => {
-      onNextTurn(() => resolve());
-    });
+    await untilNextTurn();
   }
+}
+
+export function untilNextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    onNextTurn(() => resolve());
+  });
 }
 
 let before: Promise<unknown> = Promise.resolve();

@@ -15,7 +15,7 @@ import {
 } from "../call/settings.ts";
 import { isWithinReach, requireStanding } from "../call/stages/admission.ts";
 import { recordOf, stateOf, updateState } from "../call/state.ts";
-import { Deadlines, inTurns, pausing, readClock } from "../call/time.ts";
+import { Deadlines, inTurns, pausing, readClock, untilNextTurn } from "../call/time.ts";
 import type { ToolErrorResponse } from "../error/codes.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
 import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
@@ -69,6 +69,8 @@ export class ToolRegistry extends CatalogReader {
     if (words !== undefined)
       this.#searchSources.push(async () => {
         const vectors = await words();
+        // Opening them takes 30 ms, and so do 50,000 tools: one turn of the event loop for each.
+        await untilNextTurn();
         if (vectors !== undefined) this.catalog.useWords(vectors);
       });
   }
@@ -264,7 +266,6 @@ export class ToolRegistry extends CatalogReader {
     const entry = this.catalog.find(toolName);
     if (entry !== undefined) {
       frame.entry = entry;
-      frame.tool = entry;
       frame.toolName = entry.info.name;
     }
     frame.input = input;

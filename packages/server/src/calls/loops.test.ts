@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { Tool, ToolRegistry } from "@toolrack/core";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { openStore, type Store } from "../store/index.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
 import { Loops } from "./loops.ts";
@@ -43,6 +43,19 @@ it("lets a session go on that is held by another process on the same store", asy
   expect(await call()).toBe("loop_blocked");
   await Promise.all([here.close(), elsewhere.close()]);
 });
+
+it("lets a session go on that a process with a slower clock released", async () => {
+  const { registry, call } = stoppedRack();
+  const resume = vi.spyOn(registry, "resumeSession");
+  const here = new Loops({ registry, store: stores[0]!, logger });
+  await stores[1]!.loopReleases.add({ sessionID: "another", by: "Ann", at: Date.now() });
+  await expect.poll(() => resume.mock.calls.flat(), { timeout: 20_000 }).toEqual(["another"]);
+  for (let turn = 0; turn < 6; turn++) await call();
+  expect(await call()).toBe("loop_blocked");
+  await stores[1]!.loopReleases.add({ sessionID: "s", by: "Ann", at: Date.now() - 20_000 });
+  await expect.poll(call, { timeout: 20_000, interval: 100 }).toBeUndefined();
+  await here.close();
+}, 40_000);
 
 it("remembers who let a session go on, and when it was last done", async () => {
   const loops = new Loops({ registry: new ToolRegistry(), store: stores[0]!, logger });

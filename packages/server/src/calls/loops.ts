@@ -1,5 +1,5 @@
 import type { Logger, ToolRegistry } from "@toolrack/core";
-import type { Channel } from "../fleet/index.ts";
+import type { Channel, Nodes } from "../fleet/index.ts";
 import type { CallQuery, Following, LoopRelease, Store, StoredCall } from "../store/index.ts";
 
 import type { CallBook, LiveCall } from "./call-book.ts";
@@ -24,6 +24,7 @@ interface LoopsParts {
   readonly shared?: {
     readonly book: CallBook;
     readonly channel: Channel | undefined;
+    readonly nodes: Pick<Nodes, "servers">;
   };
   readonly store: Pick<Store, "calls" | "loopReleases" | "registryVersion" | "follower">;
   readonly logger: Pick<Logger, "info" | "warn">;
@@ -39,6 +40,9 @@ interface SharedMemory {
 /** The topic on which nodes tell each other of it. */
 const MEMORY = "loop memory";
 
+/** Milliseconds by which the clock of the node that let a session go on may be slower than this node's. */
+const CLOCKS_DIFFER = 60_000;
+
 const states = { none: "told", nudge: "told", block: "held", stop: "stopped" } as const;
 
 /** The sessions that went in circles. A person can let them go on; all nodes on the same store learn of it. */
@@ -46,7 +50,10 @@ export class Loops {
   readonly #parts: LoopsParts;
   readonly #following: Following;
   readonly #stops: (() => void)[] = [];
-  #seen = Date.now();
+  /** When releases were last read. */
+  #readAt = Date.now();
+  /** The releases that were read then. */
+  #known: ReadonlySet<string> = new Set();
 
   constructor(parts: LoopsParts) {
     const { store, logger } = parts;
@@ -56,11 +63,17 @@ export class Loops {
       refresh: () => this.#refresh(),
       failed: (error) => logger.warn("Which sessions others let go on could not be read:", error),
     });
-    const { channel, book } = parts.shared ?? {};
+    const { channel, book, nodes } = parts.shared ?? {};
     if (book === undefined || channel?.isShared !== true) return;
     const { registry } = book;
     this.#stops.push(
-      book.follow({ ended: (call) => call !== undefined && tellMemory(call, registry, channel) }),
+      book.follow({
+        ended: (call) => {
+          // A session that only this node serves needs no copy of what it has done.
+          if (call !== undefined && nodes !== undefined && nodes.servers > 1)
+            tellMemory(call, registry, channel);
+        },
+      }),
       // What other nodes publish is what `tellMemory` has made.
       channel.listen(MEMORY, (body) => learnMemory(body as SharedMemory, registry)),
     );
@@ -100,15 +113,15 @@ export class Loops {
     return this.#following.stop();
   }
 
-  /** Other nodes have clocks of their own, so some releases are read twice; that does no harm. */
   async #refresh(): Promise<void> {
     const { registry, store } = this.#parts;
-    const releases = await store.loopReleases.since(this.#seen - 60_000);
-    for (const { sessionID, at } of releases) {
-      if (at <= this.#seen) continue;
-      registry.resumeSession(sessionID);
-      this.#seen = at;
-    }
+    const now = Date.now();
+    const releases = await store.loopReleases.since(this.#readAt - CLOCKS_DIFFER);
+    const known = this.#known;
+    this.#known = new Set(releases.map(({ sessionID, at }) => `${at} ${sessionID}`));
+    this.#readAt = now;
+    for (const { sessionID, at } of releases)
+      if (!known.has(`${at} ${sessionID}`)) registry.resumeSession(sessionID);
   }
 }
 

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { setTimeout as wait } from "node:timers/promises";
-import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent } from "undici";
+import type { Dispatcher } from "undici";
 import { whenAborted } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";
 import { AnswerReader, parsedAnswer } from "./answer-reader.ts";
@@ -195,13 +195,14 @@ interface ResponseReader {
 type OpenReader = (contentType: string) => ResponseReader;
 
 /**
- * Keeps connections open for further requests. Made when the first model is asked. Not `node:http`: of 200 requests that
- * come at once, each would take 60 µs more until the first token; nor `fetch`, where every token takes several times as
+ * Keeps connections open for further requests. Loaded when the first model is asked, because it takes 30 MB. Not `node:http`: of 200 requests that
+ * come at once, each would take 100 µs more until the first token; nor `fetch`, where every token takes several times as
  * long. Redirects are not followed.
  */
 let agent: Dispatcher | undefined;
 
-function newAgent(): Dispatcher {
+async function newAgent(): Promise<Dispatcher> {
+  const { Agent, buildConnector, EnvHttpProxyAgent } = await import("undici");
   const open = buildConnector({ timeout: CONNECT_TIMEOUT });
   const connect: typeof open = (options, callback) =>
     open(options, (...[error, socket]) => {
@@ -223,8 +224,9 @@ const usedConnections = new WeakSet<object>();
  * Sends the request and gives what comes back to a reader. Resolves at the end of the answer. Throws `ProviderError`, the
  * signal's reason, and what the reader throws.
  */
-function exchange(endpoint: ModelEndpoint, asked: ModelRequest, open: OpenReader): Promise<void> {
-  return new Promise((resolve, reject) => new Exchange(endpoint, asked, open, resolve, reject).send());
+async function exchange(endpoint: ModelEndpoint, asked: ModelRequest, open: OpenReader): Promise<void> {
+  agent ??= await newAgent();
+  await new Promise<void>((resolve, reject) => new Exchange(endpoint, asked, open, resolve, reject).send());
 }
 
 /** One request and its response. Each piece goes from the socket to its reader without a promise in between. */
@@ -261,9 +263,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isSettled) return;
     const { bytes, path } = this.#asked;
     const timeout = this.#endpoint.idleSeconds * 1000;
-    agent ??= newAgent();
     try {
-      agent.dispatch(
+      // `exchange` has loaded it.
+      agent?.dispatch(
         {
           ...targetOf(this.#endpoint, path),
           method: bytes === undefined ? "GET" : "POST",

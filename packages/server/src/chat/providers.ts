@@ -206,7 +206,8 @@ export class Providers {
       idleSeconds: own.idleSeconds ?? config.idleSeconds ?? USUAL_IDLE,
       price: own.price ?? config.price,
     };
-    const connection = await openConnection(provider, config, this.#options, this.#connections.get(provider));
+    const known = this.#connections.get(provider);
+    const connection = known?.isFixed ? known : await openConnection(provider, config, this.#options, known);
     this.#connections.set(provider, connection);
     return { ...connection.endpoint, ...traits };
   }
@@ -261,8 +262,12 @@ type EndpointTraits = Pick<
   "model" | "toolCalls" | "images" | "contextTokens" | "reasoning" | "idleSeconds" | "price"
 >;
 
-/** `filled`: the values of the config with all references filled in, as JSON. */
+/**
+ * `filled`: the values of the config with all references filled in, as JSON. `isFixed`: there are no references, so that it
+ * never changes.
+ */
 interface Connection {
+  readonly isFixed: boolean;
   readonly filled: string;
   readonly endpoint: Omit<ModelEndpoint, keyof EndpointTraits>;
 }
@@ -316,6 +321,7 @@ async function openConnection(
   const secrets = [...new Set(plain.flatMap(writtenForms))];
   const address = shownAddress(baseURL);
   return {
+    isFixed: ![baseURL, apiKey ?? "", ...Object.values(given)].some((value) => value.includes("${")),
     filled: text,
     endpoint: { provider, baseURL: base, apiKey: key, headers, address, secrets },
   };

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { type ToolInfo, toDefinition } from "@toolrack/core";
+import type { ToolInfo } from "@toolrack/core";
+import { toDefinition } from "@toolrack/core/format";
 import { hashValue } from "@toolrack/core/internal";
 import { toolMatcher } from "../config/index.ts";
 import type { LaneLink } from "./lane-link.ts";

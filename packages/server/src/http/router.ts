@@ -54,7 +54,7 @@ interface Branch {
   readonly entries: Map<string, Entry>;
 }
 
-type Server = Pick<HttpServices, "guard" | "metrics" | "logger" | "settings">;
+type Server = Pick<HttpServices, "guard" | "metrics" | "logger" | "settings" | "skills" | "registry">;
 
 /** Dispatches every request to a mount, a page of the console or a route of the API. */
 export class Router {
@@ -112,6 +112,8 @@ export class Router {
         const admitted = guard.admit(incoming, isInQuery ? new URLSearchParams(search).get("token") : null);
         grant = admitted instanceof Promise ? await admitted : admitted;
       }
+      const { loading } = this.#server.skills;
+      if (loading !== undefined && this.#needsTools(entry?.route, params)) await loading;
       if (upgraded !== undefined && mount?.join !== undefined)
         mount.join(incoming, outgoing, grant, upgraded);
       else if (mount !== undefined) await mount.handle(incoming, outgoing, grant);
@@ -121,6 +123,14 @@ export class Router {
       sendError(refusal, incoming, outgoing, this.#server, name);
     }
   };
+
+  /** Whether a request must wait while tools of skills are still being put on the rack. */
+  #needsTools(route: Route | undefined, [tool = ""]: readonly string[]): boolean {
+    if (route === undefined) return true;
+    const { access, tag, method } = route;
+    const isRecord = tag === "calls" || tag === "events";
+    return access !== "open" && !(isRecord && (method === "GET" || this.#server.registry.get(tool)));
+  }
 
   async #serve(
     entry: Entry,

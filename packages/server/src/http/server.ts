@@ -145,7 +145,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   // caused them.
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   unsubscribe.push(() => switches.close(), ...publishLibrary(feed, skills, switches));
-  const loops = new Loops({ registry, store, logger, shared: { book: app.book, channel } });
+  const loops = new Loops({ registry, store, logger, shared: { book: app.book, channel, nodes } });
   unsubscribe.push(() => void loops.close());
   const authenticator = new Authenticator(token, store.tokens);
   // A token that another node took back stops working here too.

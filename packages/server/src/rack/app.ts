@@ -65,6 +65,8 @@ export interface OpenOptions {
   readonly cache?: boolean;
   /** The tool files are only checked: no tool runs, and no timer that a file starts. */
   readonly isCheck?: boolean;
+  /** `false` does not wait for very many tools of skills; see `SkillLibrary.open`. */
+  readonly isPatient?: boolean;
   /** `false` keeps calls out of the log. */
   readonly log?: boolean;
   /** A recording that is served in place of the workspace's own tools. */
@@ -149,13 +151,16 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   );
   const folders = options.folders ?? (config.tools ?? ["tools"]).map((folder) => resolve(root, folder));
   const extraUsedFiles: (() => readonly string[])[] = [];
-  const usedFiles = async () => [
-    ...configGraph.paths(),
-    ...configGraph.places(),
-    ...(await files.importedFiles()),
-    ...skills.usedFiles(),
-    ...extraUsedFiles.flatMap((usedFilesOf) => usedFilesOf()),
-  ];
+  const usedFiles = async () => {
+    await skills.loading;
+    return [
+      ...configGraph.paths(),
+      ...configGraph.places(),
+      ...(await files.importedFiles()),
+      ...skills.usedFiles(),
+      ...extraUsedFiles.flatMap((usedFilesOf) => usedFilesOf()),
+    ];
+  };
   const workspace = { ...toWorkspace(root, config, folders), usedFiles };
   const token = await readMasterToken(root);
   const known = [
@@ -300,6 +305,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
     isTemporary,
     values: () => openValues(false),
     offerings,
+    isPatient: options.isPatient ?? true,
     logger,
   });
   isOpen = true;

@@ -3,6 +3,7 @@ import type { Logger } from "@toolrack/core";
 import { openValues, type Secrets } from "../access/index.ts";
 import { type ApprovalInbox, type Calls, metaTools, searchToolName } from "../calls/index.ts";
 import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
+import { reasonOf } from "../helpers/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
 import { ORPHAN_CHECK_SECONDS } from "./rack.ts";
@@ -40,8 +41,16 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
     const missing = registry.get(searchToolName) === undefined ? metaTools(calls.service.searches) : [];
     registry.apply({ put: [readResultTool(store.calls), ...missing] });
   }
-  await chat.recover();
-  chat.follow(ORPHAN_CHECK_SECONDS);
+  const recover = async () => {
+    await chat.recover();
+    chat.follow(ORPHAN_CHECK_SECONDS);
+  };
+  // A turn that goes on may call tools of skills.
+  if (skills.loading === undefined) await recover();
+  else
+    void skills.loading
+      .then(recover)
+      .catch((error) => logger.warn(`Turns of dead processes could not be taken up: ${reasonOf(error)}`));
   return chat;
 }
 

@@ -54,8 +54,13 @@ export interface OpenRackOptions {
   readonly recording?: Recording | undefined;
   /** Performs calls of lanes and serves nobody. */
   readonly isWorker?: boolean;
+<<<<<<< HEAD
   /** The lanes of a worker, which are known after it has opened. */
   readonly lanesServed?: () => readonly string[];
+=======
+  /** Whether to wait for very many tools of skills. Default true; see `SkillLibrary.open`. */
+  readonly isPatient?: boolean;
+>>>>>>> main
 }
 
 /** A workspace with its store, approvals, calls and MCP servers: the parts that all ways of serving share. */
@@ -118,8 +123,12 @@ export async function openRack(
     viaOf: (callId) => rack?.app.book.get(callId)?.via,
     formerNameOf: (toolName) => rack?.mcpServers?.formerNameOf(toolName),
     // A worker only performs what a server has admitted.
-    resume: async (call) =>
-      options.isWorker === true ? undefined : rack?.calls && resumeCall(call, rack.calls.service, store),
+    resume: async (call) => {
+      await rack?.app.skills.loading;
+      return options.isWorker === true
+        ? undefined
+        : rack?.calls && resumeCall(call, rack.calls.service, store);
+    },
     timeout: () => rack?.app.config.approvals?.timeout,
   });
   opened.defer(() => closeWithinLimit(approvals.close(), "The approvals", logger));
@@ -129,7 +138,7 @@ export async function openRack(
     toolValues: values,
     store,
     approval: approvals.policy,
-    ...defined({ recording: options.recording }),
+    ...defined({ recording: options.recording, isPatient: options.isPatient }),
     // The server that admitted a call writes its line.
     ...(options.isWorker && { log: false }),
   });
@@ -217,7 +226,7 @@ export async function openRack(
     interrupted,
   };
   // The code may use tools of MCP servers that are being started.
-  void (starting() ?? Promise.resolve()).then(() => code?.resume(left));
+  void Promise.all([starting(), skills.loading]).then(() => code?.resume(left));
   followOthers(parts, logger);
   return parts;
 }

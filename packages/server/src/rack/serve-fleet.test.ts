@@ -387,7 +387,9 @@ describe.skipIf(postgres === undefined)("three servers on one PostgreSQL", { tim
             headers: { authorization: `Bearer ${fleet.token}`, "content-type": "application/json" },
             body: JSON.stringify({ arguments: { id: `drain-${how}-${at}-${n}`, ms: 20 } }),
           });
-          outcomes.push(await answer.then(async (one) => [one.status, (await one.json()).recorded], String));
+          // The answer to a call has this member.
+          const recordedOf = async (one: Response) => ((await one.json()) as { recorded: boolean }).recorded;
+          outcomes.push(await answer.then(async (one) => [one.status, await recordedOf(one)], String));
         }
       });
       await until(() => outcomes.length > 50);

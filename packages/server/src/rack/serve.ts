@@ -39,8 +39,8 @@ export interface Serving {
   readonly token: string;
   /** How many calls of dead processes were marked as interrupted. */
   readonly interrupted: number;
-  /** The keys of MCP servers that are starting, whose tools are not on the rack yet. */
-  readonly startingServers: () => string[];
+  /** Whose tools are not on the rack yet: the keys of MCP servers that are starting, and `skills`. */
+  readonly starting: () => string[];
   /** Resolves when somebody asks over the API for the end of this node, which is then to be closed. */
   readonly whenDraining: Promise<void>;
   /** Accepts no more calls, waits a while for running calls, cancels the rest and closes everything. */
@@ -69,9 +69,15 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   const opened = new AsyncDisposableStack();
   try {
     const { recording } = options;
+<<<<<<< HEAD
     const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
     const { app, store, channel, nodes, lanes, forwarder, approvals, calls, code, mcp, mcpServers, values } =
       rack;
+=======
+    const watch = options.onReload !== undefined;
+    const rack = await openRack(root, { logger, watch, recording, isPatient: false }, opened);
+    const { app, store, channel, nodes, forwarder, approvals, calls, code, mcp, mcpServers, values } = rack;
+>>>>>>> main
     const { interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
@@ -109,19 +115,29 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       ...httpSettingsOf(app.config),
     });
     opened.defer(() => server.close());
-    // Schedules start after the server, which disables the tools that were switched off: overdue runs begin
-    // at once.
-    if (app.registry.get(SCHEDULE_TOOL) === undefined) {
-      await importTasks({ directory: root, registry: app.registry, store, logger });
-    }
-    schedules.start();
-    // The workspace may have a tool of this name.
-    if (recording !== undefined) logger.debug("A recording has no schedules.");
-    else if (app.registry.get(SCHEDULE_TOOL) === undefined) app.registry.register(schedules.tool);
+    let isStopping = false;
+    const startSchedules = async () => {
+      // Schedules start after the server, which disables the tools that were switched off: overdue runs begin
+      // at once.
+      if (app.registry.get(SCHEDULE_TOOL) === undefined) {
+        await importTasks({ directory: root, registry: app.registry, store, logger });
+      }
+      schedules.start();
+      // The workspace may have a tool of this name.
+      if (recording !== undefined) logger.debug("A recording has no schedules.");
+      else if (app.registry.get(SCHEDULE_TOOL) === undefined) app.registry.register(schedules.tool);
+      else
+        logger.warn(
+          `The workspace has a tool "${SCHEDULE_TOOL}" of its own, which stays. Schedules that the store has run all the same.`,
+        );
+    };
+    // A schedule may name a tool of a skill.
+    const { loading } = app.skills;
+    if (loading === undefined) await startSchedules();
     else
-      logger.warn(
-        `The workspace has a tool "${SCHEDULE_TOOL}" of its own, which stays. Schedules that the store has run all the same.`,
-      );
+      void loading
+        .then(() => (isStopping ? undefined : startSchedules()))
+        .catch((error) => logger.error(`Schedules could not be started: ${reasonOf(error)}`));
     opened.defer(() => schedules.close());
     // The inbox is stopped before the server waits for calls to end: a call that waits for a person would
     // hold the server up in vain.
@@ -137,16 +153,21 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     if (onReload !== undefined) app.watch(onReload);
     opened.defer(keepRetention(store, app.config, logger));
     opened.defer(await writeServerAddress(root, server.url));
+    // The server says that it is ready first.
+    setImmediate(() => app.skills.beginLoading());
     return {
       app,
       store,
       url: server.url,
       token: server.token,
       interrupted,
-      startingServers: () =>
-        mcpServers.list().flatMap(({ key, state }) => (state === "starting" ? [key] : [])),
+      starting: () => [
+        ...(app.skills.loading === undefined ? [] : ["skills"]),
+        ...mcpServers.list().flatMap(({ key, state }) => (state === "starting" ? [key] : [])),
+      ],
       whenDraining: draining.promise,
       async close() {
+        isStopping = true;
         await server.drain();
         await opened.disposeAsync();
       },
@@ -212,7 +233,7 @@ const DRAIN = 500;
 export async function serveStdio(directory: string, options: ServeStdioOptions): Promise<void> {
   const { logger, streams, expert, onReload, signal } = options;
   await using opened = new AsyncDisposableStack();
-  const { app, store, channel, approvals, calls, code, mcp, mcpServers } = await openRack(
+  const { app, store, channel, nodes, approvals, calls, code, mcp, mcpServers } = await openRack(
     resolve(directory),
     { logger, watch: onReload !== undefined, recording: options.recording },
     opened,
@@ -222,7 +243,7 @@ export async function serveStdio(directory: string, options: ServeStdioOptions):
     opened.defer(startWatchdog({ registry, logFile: app.log.file, endsWithParent: true }));
   const switches = await ToolSwitches.open({ registry, store, logger, names: mcpServers });
   opened.defer(async () => switches.close());
-  const loops = new Loops({ registry, store, logger, shared: { book: app.book, channel } });
+  const loops = new Loops({ registry, store, logger, shared: { book: app.book, channel, nodes } });
   opened.defer(() => loops.close());
   opened.defer(() => calls.close(DRAIN));
   // The inbox is stopped before `calls.close` waits for calls to end: a call that waits for a person would

@@ -196,3 +196,51 @@ it("puts a tool that was switched off or renamed back under its new name", async
   expect(registry.get("a")).toMatchObject({ name: "s__renamed", disabled: false });
   expect(registry.get("s__t")).toBeUndefined();
 });
+
+it("changes very many tools without holding up others, each in one step, and names may be exchanged", async () => {
+  await using fixture = await TestLibrary.open({ names: "readable" });
+  const { library, registry } = fixture;
+  const many = (turn: number) =>
+    Array.from({ length: 1_500 }, (_, n) => ({ ...tool, id: `id_${n}`, name: `n${(n + turn) % 1_500}` }));
+  const skill = { id: "s", name: "S", mark: "m" };
+  await library.add({ skill, tools: many(0), files: [] });
+  expect(registry.get("m__n0")?.aliases).toContain("id_0");
+  let turns = 0;
+  let isMissing = false;
+  let turn = setImmediate(function look() {
+    turns++;
+    isMissing ||= registry.get("id_7") === undefined || registry.get("id_1400") === undefined;
+    turn = setImmediate(look);
+  });
+  await library.add({ skill, tools: many(1), files: [] }, { replace: true });
+  clearImmediate(turn);
+  expect([turns > 6, isMissing]).toEqual([true, false]);
+  for (const n of [0, 700, 1_498]) expect(registry.get(`id_${n}`)?.name).toBe(`m__n${n + 1}`);
+  expect(registry.get("id_1499")?.name).toBe("m__n0");
+  expect(library.failureOf("id_0")).toBeUndefined();
+  await library.remove("s");
+  expect(registry.getAll()).toEqual([]);
+}, 60_000);
+
+it("does not read the rows of skills again when something else was changed", async () => {
+  await using fixture = await TestLibrary.open();
+  const { library, store } = fixture;
+  await library.add({ skill: { id: "s", name: "S" }, tools: [{ ...tool, id: "a" }], files: [] });
+  library.follow();
+  await library.reload();
+  await library.updateTool("s", "a", { description: "new" });
+  let looks = 0;
+  const { fingerprint } = store.skills;
+  Object.assign(store.skills, { fingerprint: () => fingerprint().finally(() => looks++) });
+  while (looks < 3) await wait(20);
+  let reads = 0;
+  const { toolPages } = store.skills;
+  store.skills.toolPages = () => {
+    reads++;
+    return toolPages.call(store.skills);
+  };
+  await store.experts.add({ name: "Late", skills: ["s"] });
+  while (library.experts.find("Late") === undefined) await wait(20);
+  expect([reads, fixture.registry.get("a")?.description]).toEqual([0, "new"]);
+  expect(library.requireTool(library.require("s"), "a").description).toBe("new");
+}, 60_000);

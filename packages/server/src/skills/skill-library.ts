@@ -69,6 +69,10 @@ export class SkillLibrary {
   /** A fingerprint of the skills' rows in the database at the last read. */
   #fingerprint: string | undefined;
   #pending: Promise<unknown> = Promise.resolve();
+  /** Set while skills that `open` did not wait for are not on the rack. Never rejects. */
+  loading: Promise<void> | undefined;
+  /** Resolves to whether to load them; false when the library was closed first. */
+  readonly #begun = Promise.withResolvers<boolean>();
   #following: Following | undefined;
 
   constructor(options: SkillLibraryOptions) {
@@ -150,19 +154,43 @@ export class SkillLibrary {
     return this.#inTurn(() => this.#reload());
   }
 
+  /**
+   * Reads all skills for the first time. Resolves without them when there are very many and `isPatient` is false: then
+   * `loading` is set until `beginLoading` was called and all of them are on the rack.
+   */
+  async open({ isPatient }: { readonly isPatient: boolean }): Promise<void> {
+    const { store, logger } = this.#options;
+    if (isPatient || !(await store?.skills.hasMoreTools(MOST_AT_START))) return this.reload();
+    this.loading = this.#inTurn(async () => {
+      if (await this.#begun.promise) await this.#reload();
+    })
+      .catch((error) => logger.error(`[skills] The skills could not be read: ${reasonOf(error)}`))
+      .finally(() => {
+        this.loading = undefined;
+      });
+  }
+
+  beginLoading(): void {
+    this.#begun.resolve(true);
+  }
+
   /** Follows changes of other processes in the database until `close`. */
   follow(): void {
     const { store, logger } = this.#options;
     if (store === undefined || this.#following !== undefined) return;
     let lookCount = 0;
     const look = async (isAnnounced: boolean) => {
+      const known = this.#fingerprint;
       this.#fingerprint ??= await store.skills.fingerprint();
       const isNewVersion = (await store.registryVersion.read()) !== this.#version;
       // Rows edited with a database client change no version. Checking for them costs more, so it is done every other
       // time, unless the database says that there is one.
-      const isChecked = !isNewVersion && (isAnnounced || lookCount++ % 2 === 0);
+      const isChecked = isNewVersion || isAnnounced || lookCount++ % 2 === 0;
       const isEdited = isChecked && (await store.skills.fingerprint()) !== this.#fingerprint;
-      if (isNewVersion || isEdited) await this.#reload();
+      // Most new versions are of something else, such as a switch of a tool. A fingerprint that was taken just now says
+      // nothing about the rows that were read before.
+      const areRowsSame = known !== undefined && !isEdited;
+      if (isNewVersion || isEdited) await this.#reload({ areRowsSame });
     };
     this.#following = store.follower.follow("skills", {
       refresh: (isAnnounced) => this.#inTurn(() => look(isAnnounced)),
@@ -171,11 +199,20 @@ export class SkillLibrary {
       },
     });
     void this.#following.look();
+    void this.#prune();
+  }
+
+  /** Deletes copies of code that no skill runs any more. */
+  async #prune(): Promise<void> {
+    await this.loading;
     const inUse = new Set(this.list().flatMap(({ directory, code }) => [directory ?? [], code ?? []].flat()));
-    void pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
+    // A library that was closed, or could not read its skills, does not know which are in use.
+    if (this.#version !== -1)
+      await pruneMaterialised(join(this.#options.workspace, ".toolrack", "skills"), inUse);
   }
 
   async close(): Promise<void> {
+    this.#begun.resolve(false);
     await this.#following?.stop();
     await this.#pending;
   }
@@ -332,31 +369,33 @@ export class SkillLibrary {
     const isKnown = old !== undefined || this.failureOf(id) === undefined;
     const read = isAlone && isKnown ? await this.#reader.readAgain(before, id, old) : undefined;
     if (read === undefined) return this.#reload({ isOwnChange: true });
-    this.#source.replaceTool(read.skill, id, read.tool);
+    await this.#source.replaceTool(read.skill, id, read.tool);
     // Taken again at the next look: it is a hash of the rows of all skills.
     this.#fingerprint = undefined;
     this.#version = version;
     for (const listener of this.#listeners) listener();
   }
 
-  async #reload({ isOwnChange = false } = {}): Promise<void> {
+  async #reload({ isOwnChange = false, areRowsSame = false } = {}): Promise<void> {
     const { store, logger } = this.#options;
     const version = (await store?.registryVersion.read()) ?? 0;
     const before = { skills: this.#source.skills, failed: this.#failed, fingerprint: this.#fingerprint };
     if (this.#following !== undefined) this.#fingerprint = await store?.skills.fingerprint();
     // After a change that this library made itself, the rows alone show which skills have changed.
-    if (!isOwnChange) this.#reader.forgetStored();
-    const { skills, failed } = await this.#reader.readAll();
+    if (!isOwnChange && !areRowsSame) this.#reader.forgetStored();
+    const { skills, failed } = await this.#reader.readAll({ areRowsSame });
     const toText = ({ folder, reason }: FailedFolder) => `[skills] ${folder}: ${reason}`;
     const known = new Set(this.#failed.map(toText));
     this.#failed = failed;
     for (const complaint of failed.map(toText)) if (!known.has(complaint)) logger.warn(complaint);
-    this.#source.replaceAll(skills);
+    await this.#source.replaceAll(skills);
     await this.experts.load();
     this.#version = version;
     // Without a fingerprint, a change of the files of a stored skill cannot be seen.
-    const isKnown = !isOwnChange && this.#fingerprint !== undefined;
-    if (isKnown && isDeepStrictEqual({ skills, failed, fingerprint: this.#fingerprint }, before)) return;
+    const areSameRows = this.#fingerprint !== undefined && this.#fingerprint === before.fingerprint;
+    const isKnown = !isOwnChange && areSameRows;
+    if (isKnown && isDeepStrictEqual(withoutRows(skills, failed), withoutRows(before.skills, before.failed)))
+      return;
     for (const listener of this.#listeners) listener();
   }
 
@@ -409,4 +448,12 @@ export class SkillLibrary {
     this.#pending = next.catch(() => {});
     return next;
   }
+}
+
+/** A start waits until so many tools of the database are on the rack: 25 to 50 ms. */
+const MOST_AT_START = 1_000;
+
+/** What may differ while the rows of the database are the same. There may be tens of thousands of them. */
+function withoutRows(skills: readonly LoadedSkill[], failed: readonly FailedFolder[]): unknown {
+  return [skills.map((skill) => (skill.owner === "folder" ? skill : { ...skill, tools: [] })), failed];
 }

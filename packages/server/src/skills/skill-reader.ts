@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { realpath, stat } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import type { Unapproved } from "../access/index.ts";
-import { defined } from "../helpers/index.ts";
+import { defined, inSlices } from "../helpers/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillStore, StoredSkill, StoredSkillTool } from "../store/index.ts";
 import {
@@ -61,6 +63,8 @@ export class SkillReader {
   readonly #folders = new Map<string, KnownFolder>();
   /** Skills of the database by their id, with the rows that they were made from. */
   readonly #stored = new Map<string, { rows: SkillRows; skill: LoadedSkill }>();
+  /** All skills of the database, in their order. */
+  #lastStored: readonly LoadedSkill[] = [];
 
   constructor(places: SkillPlaces) {
     this.#places = places;
@@ -68,11 +72,13 @@ export class SkillReader {
 
   /**
    * The skills of folders first, then those of the database. When a folder and the database have the same
-   * skill, the one in the database counts, and the folder is reported in `failed`.
+   * skill, the one in the database counts, and the folder is reported in `failed`. `areRowsSame`: the rows of all skills
+   * are as they were when last read.
    */
-  async readAll(): Promise<{ skills: LoadedSkill[]; failed: FailedFolder[] }> {
+  async readAll({ areRowsSame = false } = {}): Promise<{ skills: LoadedSkill[]; failed: FailedFolder[] }> {
     const reasonUnapproved = await this.#places.unapproved?.skills();
-    const stored = await this.#readStored();
+    if (!areRowsSame) this.#lastStored = await this.#readStored();
+    const stored = this.#lastStored;
     const skills: LoadedSkill[] = [];
     const failed: FailedFolder[] = [];
     const directories = await findSkillFolders(this.#places.folders);
@@ -129,8 +135,9 @@ export class SkillReader {
     // Without scripts, before and after the change, the skill has no folder.
     const mayHaveScripts =
       skill.directory !== undefined || skill.warnings.length > 0 || tool?.type === "script";
-    const loaded = await this.readStored(row, mayHaveScripts ? tools : []);
-    return { skill: await withTrust({ ...loaded, tools }, reasonUnapproved), tool };
+    const loaded = { ...(await this.readStored(row, mayHaveScripts ? tools : [])), tools };
+    this.#lastStored = this.#lastStored.map((one) => (one.id === skill.id ? loaded : one));
+    return { skill: await withTrust(loaded, reasonUnapproved), tool };
   }
 
   /** Makes the next `readAll` read all skills of the database again, with their files. */
@@ -153,16 +160,21 @@ export class SkillReader {
   async #readStored(): Promise<LoadedSkill[]> {
     const { store } = this.#places;
     const skills = (await store?.list()) ?? [];
-    const tools = Map.groupBy((await store?.listTools()) ?? [], ({ skillId }) => skillId);
-    const ids = new Set(skills.map(({ id }) => id));
-    for (const id of this.#stored.keys()) if (!ids.has(id)) this.#stored.delete(id);
-    return Promise.all(skills.map((skill) => this.#readRows(skill, tools.get(skill.id) ?? [])));
+    const tools = new Map<string, StoredSkillTool[]>(skills.map(({ id }) => [id, []]));
+    for await (const page of store?.toolPages() ?? []) {
+      for (const tool of page) tools.get(tool.skillId)?.push(tool);
+      await nextTurn();
+    }
+    const read: LoadedSkill[] = [];
+    for (const skill of skills) read.push(await this.#readRows(skill, tools.get(skill.id)!));
+    for (const id of this.#stored.keys()) if (!tools.has(id)) this.#stored.delete(id);
+    return read;
   }
 
   async #readRows(skill: StoredSkill, tools: readonly StoredSkillTool[]): Promise<LoadedSkill> {
     const rows: SkillRows = [skill, tools];
     const known = this.#stored.get(skill.id);
-    if (known !== undefined && JSON.stringify(known.rows) === JSON.stringify(rows)) return known.skill;
+    if (known !== undefined && (await areSame(known.rows, rows))) return known.skill;
     const loaded = await this.readStored(skill, tools);
     this.#stored.set(skill.id, { rows, skill: loaded });
     return loaded;
@@ -224,6 +236,15 @@ export class SkillReader {
       throw new Error(`Its scripts are given the folder ${sourcePath} once the skill is trusted.`);
     return folderInWorkspace(sourcePath, workspace);
   }
+}
+
+async function areSame([skill, tools]: SkillRows, [other, others]: SkillRows): Promise<boolean> {
+  if (tools.length !== others.length || !isDeepStrictEqual(skill, other)) return false;
+  let isSame = true;
+  await inSlices(tools.entries(), ([at, tool]) => {
+    isSame &&= isDeepStrictEqual(tool, others[at]);
+  });
+  return isSame;
 }
 
 function toLoaded(

@@ -23,6 +23,8 @@ interface SkillParts {
   readonly isTemporary: boolean;
   readonly values: () => Promise<ToolValues | undefined>;
   readonly offerings: Offerings;
+  /** Whether to wait for very many skills; see `SkillLibrary.open`. */
+  readonly isPatient: boolean;
   readonly logger: Logger;
 }
 
@@ -65,7 +67,7 @@ export async function openSkills(parts: SkillParts): Promise<SkillLibrary> {
     },
   });
   offerings.add(new SkillOfferings(library));
-  await library.reload();
+  await library.open(parts);
   return library;
 }
 

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { isRecord } from "../helpers/index.ts";
 import { isDuplicateKey } from "./database-errors.ts";
 import { SkillChangedError, SkillConflictError } from "./errors.ts";
@@ -16,6 +17,7 @@ import {
 import type { SkillToolRow, StoreDatabase } from "./schema.ts";
 import {
   asSeen,
+  countSkillChange,
   laterThan,
   type RegistryVersion,
   refuseUnseen,
@@ -163,6 +165,27 @@ export class SkillRepository {
     return (await findRows(this.#db, "skill_tools", where, "skill_id", "position", "id")).map(toTool);
   }
 
+  /** The tools of all skills in the same order, so many at a time: fifty thousand at once would hold up everything else. */
+  async *toolPages(): AsyncGenerator<StoredSkillTool[]> {
+    for (let last: SkillToolRow | undefined; ; ) {
+      let page = this.#db.selectFrom("skill_tools").selectAll().limit(ROWS_PER_STATEMENT);
+      if (last !== undefined)
+        page = page.where(
+          sql<boolean>`(skill_id, position, id) > (${last.skill_id}, ${last.position}, ${last.id})`,
+        );
+      const rows = await page.orderBy("skill_id").orderBy("position").orderBy("id").execute();
+      yield rows.map(toTool);
+      last = rows[ROWS_PER_STATEMENT - 1];
+      if (last === undefined) return;
+    }
+  }
+
+  /** Whether there are more tools than this. */
+  async hasMoreTools(than: number): Promise<boolean> {
+    const rows = this.#db.selectFrom("skill_tools").select("id").orderBy("id").limit(1).offset(than);
+    return (await rows.execute()).length > 0;
+  }
+
   async getTool(id: string): Promise<StoredSkillTool | undefined> {
     const row = await findRow(this.#db, "skill_tools", { id });
     return row && toTool(row);
@@ -276,7 +299,9 @@ export class SkillRepository {
 
   async #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
     try {
-      return await this.#version.change(edit);
+      const changed = await this.#version.change(edit);
+      countSkillChange(this.#db);
+      return changed;
     } catch (thrown) {
       // Another node inserted the same name or id between our check and our insert.
       if (!isDuplicateKey(thrown)) throw thrown;

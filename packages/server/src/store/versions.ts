@@ -87,13 +87,20 @@ export function skillFingerprint(db: StoreDatabase): () => Promise<string> {
   if (adapter instanceof PostgresAdapter) return () => readFromPostgres(db);
   if (adapter instanceof MysqlAdapter) return () => readFromMysql(db);
   let seen: { readonly dataVersion: number; readonly fingerprint: string } | undefined;
-  // Reads the tables only after another connection has written to the file.
+  // Reads the tables only after another connection has written to the file. Changes of this one are counted.
   return async () => {
     const { rows } = await sql<{ data_version: number }>`pragma data_version`.execute(db);
     const dataVersion = rows[0]?.data_version ?? 0;
     if (seen?.dataVersion !== dataVersion) seen = { dataVersion, fingerprint: await hashTables(db) };
-    return seen.fingerprint;
+    return `${seen.fingerprint} ${ownChanges.get(db) ?? 0}`;
   };
+}
+
+/** How often skills were changed over a connection, which all stores of this process on one file share. */
+const ownChanges = new WeakMap<StoreDatabase, number>();
+
+export function countSkillChange(db: StoreDatabase): void {
+  ownChanges.set(db, (ownChanges.get(db) ?? 0) + 1);
 }
 
 /** Reads how often the database has announced a change of these tables. */

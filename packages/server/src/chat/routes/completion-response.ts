@@ -69,8 +69,8 @@ export function toCompletion(completion: Completion, form: CompletionForm): Reco
 export class CompletionStream extends AnswerStream {
   readonly #form: CompletionForm;
   readonly #head: Record<string, unknown>;
-  /** The JSON of a chunk, split where its text stands: a text is sent by putting it between the two parts. */
-  readonly #textFrame: readonly string[];
+  /** The JSON of a chunk up to its delta: a text is sent without writing the rest of the JSON anew. */
+  readonly #beforeDelta: string;
   /** Which models were asked before the stream opened. */
   readonly #early: TurnEvent[] = [];
   /** The last two characters of the text so far. */
@@ -83,7 +83,7 @@ export class CompletionStream extends AnswerStream {
     // Clients that ask for the usage expect the member in every chunk.
     const usage = form.wantsUsage ? { usage: null } : {};
     this.#head = { id: completionId(), object: "chat.completion.chunk", created: now(), model, ...usage };
-    this.#textFrame = this.#chunk({ choices: [choiceOf({ content: PLACE })] }).split(jsonText(PLACE));
+    this.#beforeDelta = `data: ${jsonText(this.#head).slice(0, -1)},"choices":[{"index":0,"delta":`;
   }
 
   tell(event: TurnEvent): void {
@@ -140,7 +140,7 @@ export class CompletionStream extends AnswerStream {
       return;
     }
     this.open();
-    this.send(this.#textFrame.join(jsonText(between + text)));
+    this.send(`${this.#beforeDelta}{"content":${jsonText(between + text)}${AFTER_DELTA}`);
   }
 
   /** Sends nothing for empty text. */
@@ -150,7 +150,7 @@ export class CompletionStream extends AnswerStream {
   }
 
   protected begin(): void {
-    this.#write({ choices: [choiceOf({ role: "assistant", content: "" })] });
+    this.send(`${this.#beforeDelta}{"role":"assistant","content":""${AFTER_DELTA}`);
     if (this.#form.tellsEvents)
       for (const event of this.#early) this.#write({ choices: [], toolrack: event });
   }
@@ -165,8 +165,8 @@ export class CompletionStream extends AnswerStream {
   }
 }
 
-/** Marks the place of the text in the JSON that `#textFrame` is split from. */
-const PLACE = "\u0000text";
+/** What follows `#beforeDelta` and the members of the delta; see `choiceOf`. */
+const AFTER_DELTA = '},"logprobs":null,"finish_reason":null}]}\n\n';
 
 function choiceOf(delta: object, finish: string | null = null, logprobs: unknown = null): object {
   return { index: 0, delta, logprobs, finish_reason: finish };

@@ -110,7 +110,7 @@ async function tellReady(cli: Cli, serving: Serving, isWatching: boolean): Promi
   }
   const files = report.files.filter((file) => file.tools.length > 0).length;
   cli.talk(`Workspace ${workspace.directory}`);
-  const starting = serving.startingServers().join(", ");
+  const starting = serving.starting().join(", ");
   cli.talk(
     `${amount(tools, "tool")} on the rack${starting && `, and soon those of ${starting}`}; ${amount(files, "tool file")} loaded in ${formatDuration(report.duration)}, ` +
       `${failures.length} failed`,
