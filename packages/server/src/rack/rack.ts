@@ -54,13 +54,10 @@ export interface OpenRackOptions {
   readonly recording?: Recording | undefined;
   /** Performs calls of lanes and serves nobody. */
   readonly isWorker?: boolean;
-<<<<<<< HEAD
   /** The lanes of a worker, which are known after it has opened. */
   readonly lanesServed?: () => readonly string[];
-=======
   /** Whether to wait for very many tools of skills. Default true; see `SkillLibrary.open`. */
   readonly isPatient?: boolean;
->>>>>>> main
 }
 
 /** A workspace with its store, approvals, calls and MCP servers: the parts that all ways of serving share. */

@@ -69,15 +69,10 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
   const opened = new AsyncDisposableStack();
   try {
     const { recording } = options;
-<<<<<<< HEAD
-    const rack = await openRack(root, { logger, watch: options.onReload !== undefined, recording }, opened);
-    const { app, store, channel, nodes, lanes, forwarder, approvals, calls, code, mcp, mcpServers, values } =
-      rack;
-=======
     const watch = options.onReload !== undefined;
     const rack = await openRack(root, { logger, watch, recording, isPatient: false }, opened);
-    const { app, store, channel, nodes, forwarder, approvals, calls, code, mcp, mcpServers, values } = rack;
->>>>>>> main
+    const { app, store, channel, nodes, lanes, forwarder, approvals, calls, code, mcp, mcpServers, values } =
+      rack;
     const { interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
