@@ -63,6 +63,7 @@ export class RedisChannel implements Channel {
   readonly #asked = new Map<string, (letter: Letter) => void>();
   /** Questions that came, with their answers, so that one that comes again is not acted on twice. */
   readonly #answers = new Map<string, { letter?: Letter }>();
+  #receiving: Promise<void> = Promise.resolve();
   #isClosing = false;
 
   constructor(options: RedisChannelOptions) {
@@ -71,7 +72,10 @@ export class RedisChannel implements Channel {
     this.#subscriber = options.client.duplicate();
     // The connection for commands tells of what is wrong.
     this.#subscriber.on("error", () => {});
-    this.#subscriber.on("message", (_, text: string) => void this.#receive(text).catch(() => {}));
+    this.#subscriber.on("message", (_, text: string) => {
+      // One after the other: a short message must not pass a long one, which is fetched from the store.
+      this.#receiving = this.#receiving.then(() => this.#receive(text)).catch(() => {});
+    });
     this.#subscriber.on("ready", () => {
       for (const listener of this.#gaps) listener();
     });
