@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
+import type { AnswerPiece } from "./answer-chunks.ts";
 import type { ModelEndpoint } from "./model.ts";
 import { streamCompletion } from "./provider.ts";
 import { Providers } from "./providers.ts";
@@ -44,10 +44,13 @@ async function endpointOf(serve: Serve, idleSeconds = 60): Promise<ModelEndpoint
 
 async function read(endpoint: ModelEndpoint): Promise<string> {
   let text = "";
+  const onPiece = (piece: AnswerPiece) => {
+    text += piece.text ?? "";
+  };
   await streamCompletion(
     endpoint,
     { model: "m" },
-    { signal: new AbortController().signal, retries: 0, onPiece: (piece) => void (text += piece.text ?? "") },
+    { signal: new AbortController().signal, retries: 0, onPiece },
   );
   // The client can use the connection again a moment later.
   await pause(5);
@@ -129,17 +132,17 @@ describe("an answer that comes in parts", () => {
     expect(await read(endpoint)).toBe("né 你好 😀");
   });
 
-  it.each([
-    "HTTP/1.1 100 Continue\r\n\r\n",
-    "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n",
-  ])("may begin with heads that mean nothing yet: %j", async (beginning) => {
-    const endpoint = await endpointOf(async (socket, asked) => {
-      socket.write(beginning);
-      if (asked % 2 === 0) await pause(20);
-      socket.write(answer(`${asked}`));
-    });
-    expect(await read(endpoint)).toBe("0");
-    expect(await read(endpoint)).toBe("1");
-    expect(sockets.size).toBe(1);
-  });
+  it.each(["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"])(
+    "may begin with heads that mean nothing yet: %j",
+    async (beginning) => {
+      const endpoint = await endpointOf(async (socket, asked) => {
+        socket.write(beginning);
+        if (asked % 2 === 0) await pause(20);
+        socket.write(answer(`${asked}`));
+      });
+      expect(await read(endpoint)).toBe("0");
+      expect(await read(endpoint)).toBe("1");
+      expect(sockets.size).toBe(1);
+    },
+  );
 });

@@ -211,11 +211,10 @@ async function newAgent(): Promise<Dispatcher> {
       watch(socket);
       callback(null, socket);
     });
-  // As `node:http` does, proxies of the environment are used if Node is told so.
-  const { default: Agent } =
-    process.env.NODE_USE_ENV_PROXY === "1"
-      ? await import("undici/lib/dispatcher/env-http-proxy-agent.js")
-      : await import("undici/lib/dispatcher/agent.js");
+  // As `node:http` does, proxies of the environment are used if Node is told so. That takes all of undici.
+  if (process.env.NODE_USE_ENV_PROXY === "1")
+    return new (await import("undici")).EnvHttpProxyAgent({ connect });
+  const { default: Agent } = await import("undici/lib/dispatcher/agent.js");
   return new Agent({ connect });
 }
 

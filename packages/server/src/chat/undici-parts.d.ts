@@ -5,6 +5,3 @@ declare module "undici/lib/core/connect.js" {
 declare module "undici/lib/dispatcher/agent.js" {
   export { Agent as default } from "undici";
 }
-declare module "undici/lib/dispatcher/env-http-proxy-agent.js" {
-  export { EnvHttpProxyAgent as default } from "undici";
-}
