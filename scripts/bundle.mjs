@@ -145,9 +145,10 @@ const namedImports = {
     });
     bundle.onLoad({ filter: /./, namespace: "named" }, async ({ path }) => {
       const names = Object.keys(await import(path)).filter((name) => /^[A-Za-z_$][\w$]*$/.test(name));
-      const exports = names.map((name) => (name === "default" ? "all as default" : `${name}`));
-      const consts = names.filter((name) => name !== "default").map((name) => `${name} = all.${name}`);
-      const contents = `import * as all from ${JSON.stringify(path)};\nconst ${consts.join(", ")};\nexport { ${exports.join(", ")} };`;
+      const named = names
+        .filter((name) => name !== "default")
+        .map((name) => `export const ${name} = all.${name};`);
+      const contents = `const all = require(${JSON.stringify(path)});\nexport default all;\n${named.join("\n")}`;
       return { contents, resolveDir: dirname(path) };
     });
   },
