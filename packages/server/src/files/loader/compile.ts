@@ -230,6 +230,8 @@ const startTimer = setTimeout;
  */
 export class TrackedTimers {
   readonly #running = new Set<NodeJS.Timeout>();
+  /** Put back what `withoutTimers` has replaced. */
+  #restores: (() => void)[] = [];
   /** The timer functions that the file has called although it may start no timer. */
   readonly refused = new Set<string>();
 
@@ -266,7 +268,7 @@ export class TrackedTimers {
       this.refused.add("AbortSignal.timeout");
       return new AbortController().signal;
     };
-    const kept = [
+    this.#restores = [
       replaceMembers(globalThis, { setInterval, setTimeout, setImmediate }),
       replaceMembers(timers, { setInterval, setTimeout, setImmediate }),
       replaceMembers(timerPromises, this.refusingPromises),
@@ -275,8 +277,12 @@ export class TrackedTimers {
     try {
       run();
     } finally {
-      for (const restore of kept) restore();
+      this.#restore();
     }
+  }
+
+  #restore(): void {
+    for (const restore of this.#restores.splice(0)) restore();
   }
 
   #refuse(name: string): NodeJS.Timeout {
@@ -302,7 +308,9 @@ export class TrackedTimers {
     clearInterval(timer);
   };
 
+  /** Also for a version whose evaluation was ended by its time limit, which skips every `finally`. */
   stop(): void {
+    this.#restore();
     for (const timer of this.#running) clearInterval(timer);
     this.#running.clear();
   }
