@@ -64,6 +64,11 @@ export class Compiler {
     }
   }
 
+  /** Frees what is only needed while many files are compiled. */
+  rest(): void {
+    this.#cache?.forget();
+  }
+
   async settle(): Promise<void> {
     await this.#cache?.settle();
   }
@@ -239,27 +244,31 @@ export class TrackedTimers {
    * The timer functions for a file that is only checked: what they start never runs. What they return can be used as
    * usual.
    */
-  readonly refusing = {
-    setInterval: () => this.#refuse("setInterval"),
-    setTimeout: () => this.#refuse("setTimeout"),
-    setImmediate: () => this.#refuse("setImmediate"),
-    clearInterval,
-    clearTimeout,
-    clearImmediate,
-  };
+  get refusing() {
+    return {
+      setInterval: () => this.#refuse("setInterval"),
+      setTimeout: () => this.#refuse("setTimeout"),
+      setImmediate: () => this.#refuse("setImmediate"),
+      clearInterval,
+      clearTimeout,
+      clearImmediate,
+    };
+  }
 
   /** Like `refusing`, for `node:timers/promises`: the promises never settle. */
-  readonly refusingPromises = {
-    setTimeout: () => this.#refusePromise("setTimeout"),
-    setImmediate: () => this.#refusePromise("setImmediate"),
-    setInterval: () => ({
-      [Symbol.asyncIterator]: () => ({ next: () => this.#refusePromise("setInterval") }),
-    }),
-    scheduler: {
-      wait: () => this.#refusePromise("scheduler.wait"),
-      yield: () => this.#refusePromise("scheduler.yield"),
-    },
-  };
+  get refusingPromises() {
+    return {
+      setTimeout: () => this.#refusePromise("setTimeout"),
+      setImmediate: () => this.#refusePromise("setImmediate"),
+      setInterval: () => ({
+        [Symbol.asyncIterator]: () => ({ next: () => this.#refusePromise("setInterval") }),
+      }),
+      scheduler: {
+        wait: () => this.#refusePromise("scheduler.wait"),
+        yield: () => this.#refusePromise("scheduler.yield"),
+      },
+    };
+  }
 
   /** Runs a function with all timers refused, however the file reaches them: as `globalThis.setTimeout`, for example. */
   withoutTimers(run: () => void): void {
