@@ -61,7 +61,7 @@ async function runSuite(suiteName: SuiteName, { rounds, only, json }: Options) {
 
 function listSubjects(suite: Suite, only: Options["only"]): Subject[] {
   const chosen = suite.contestants.filter(
-    (name) => name === suite.floor || only === undefined || only.includes(name),
+    (name) => only === undefined || [suite.floor, ...(suite.references ?? []), ...only].includes(name),
   );
   const all = suite.variants.flatMap((variant) => chosen.map((contestant) => ({ contestant, variant })));
   return all.filter((subject) => suite.takesPart?.(subject) ?? true);

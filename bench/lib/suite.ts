@@ -27,6 +27,8 @@ export interface Suite<Sample = unknown> {
   readonly title: string;
   /** Always measured, also when `--only` leaves it out: every ratio is a ratio to it. */
   readonly floor: ContestantName;
+  /** Measured always, like the floor, because a goal compares with them. */
+  readonly references?: readonly ContestantName[];
   readonly contestants: readonly ContestantName[];
   readonly variants: readonly string[];
   /** Milliseconds that a sample may take. Default: three minutes. */

@@ -45,6 +45,7 @@ const called: McpVariant = { method: "tools/call", era: "legacy", tools: 10, tra
 export const gateway: Suite<McpSample> = {
   title: "MCP, gateways",
   floor: "node-bridge",
+  references: ["node-direct"],
   contestants: [
     ...(["node-direct", "node-bridge", "ours-gateway", "supergateway-gateway", "mcp-proxy-gateway"] as const),
   ],

@@ -44,7 +44,7 @@ interface CommandVariant {
   readonly goal?: number;
   readonly limit?: number;
   /** A server runs on the workspace. */
-  readonly isServed?: true;
+  readonly isServed?: boolean;
 }
 
 const list = { method: "tools/list" } as const;

@@ -41,7 +41,7 @@ const processes = 4;
 const calls = 7;
 /** Milliseconds between two calls, in which the work that the first one left behind ends. */
 const PAUSE = 300;
-const memoryLimit = 30;
+const memoryLimit = 15;
 const self = fileURLToPath(import.meta.url);
 
 /** Ten thousand readers of the event stream, in processes of their own, and calls that all of them are told of. */

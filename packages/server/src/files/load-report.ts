@@ -75,7 +75,7 @@ export function describeLoad(report: LoadReport): { readonly info: string[]; rea
     ],
     warn: [
       ...files
-        .filter(({ file }) => compiled.includes(file))
+        .filter(({ file, warnings }) => warnings.length > 0 && compiled.includes(file))
         .flatMap(({ file, warnings }) => warnings.map((warning) => `[loader] ${file}: ${warning}`)),
       ...refused.map(
         (failure) => `[loader] refused ${whereOf(failure)}: ${failure.reason} ${failure.remedy}`,

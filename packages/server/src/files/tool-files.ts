@@ -185,6 +185,7 @@ export class ToolFiles {
     if (sandboxed.length > 0) await (await this.#options.singleFiles?.())?.prepare(sandboxed);
     const loaded = new Map<string, ServingFile>();
     for (const path of wanted) await this.#loadFile(path, candidate, loaded);
+    this.#options.modules.compiler.rest();
 
     const gone = [...this.#serving.keys()].filter((path) => !found.has(path));
     const before = [...gone, ...loaded.keys()]
@@ -391,11 +392,11 @@ export class ToolFiles {
   /** A file may export a promise of a tool. One that never settles must not hold up the other files. */
   async #withinLimit<Value>(awaited: Promise<Value>): Promise<Value> {
     const limit = this.#options.modules.evaluationLimit;
-    const settled = new AbortController();
-    const late = wait(limit, undefined, { signal: settled.signal }).then(() => {
-      throw neverSettled(limit);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(neverSettled(limit)), limit);
     });
-    return Promise.race([awaited, late]).finally(() => settled.abort());
+    return Promise.race([awaited, late]).finally(() => clearTimeout(timer));
   }
 
   #keepLastGood(path: string, old: ServingFile | undefined, candidate: ModuleGraph): void {

@@ -40,6 +40,11 @@ export class CompileCache {
     return line === undefined ? undefined : parse(line, key);
   }
 
+  /** Frees the lines, up to `LARGEST` bytes. The next `get` reads them again. */
+  forget(): void {
+    this.#known = undefined;
+  }
+
   add(key: string, compiled: CompiledFile): void {
     this.#fresh.push(`${key}\t${JSON.stringify(compiled)}\n`);
     this.#writing ??= new Promise<void>((resolve) => setTimeout(resolve, 50)).then(() => this.#write());

@@ -64,6 +64,11 @@ export class Compiler {
     }
   }
 
+  /** Frees what is only needed while many files are compiled. */
+  rest(): void {
+    this.#cache?.forget();
+  }
+
   async settle(): Promise<void> {
     await this.#cache?.settle();
   }
@@ -230,6 +235,8 @@ const startTimer = setTimeout;
  */
 export class TrackedTimers {
   readonly #running = new Set<NodeJS.Timeout>();
+  /** Put back what `withoutTimers` has replaced. */
+  #restores: (() => void)[] = [];
   /** The timer functions that the file has called although it may start no timer. */
   readonly refused = new Set<string>();
 
@@ -237,27 +244,31 @@ export class TrackedTimers {
    * The timer functions for a file that is only checked: what they start never runs. What they return can be used as
    * usual.
    */
-  readonly refusing = {
-    setInterval: () => this.#refuse("setInterval"),
-    setTimeout: () => this.#refuse("setTimeout"),
-    setImmediate: () => this.#refuse("setImmediate"),
-    clearInterval,
-    clearTimeout,
-    clearImmediate,
-  };
+  get refusing() {
+    return {
+      setInterval: () => this.#refuse("setInterval"),
+      setTimeout: () => this.#refuse("setTimeout"),
+      setImmediate: () => this.#refuse("setImmediate"),
+      clearInterval,
+      clearTimeout,
+      clearImmediate,
+    };
+  }
 
   /** Like `refusing`, for `node:timers/promises`: the promises never settle. */
-  readonly refusingPromises = {
-    setTimeout: () => this.#refusePromise("setTimeout"),
-    setImmediate: () => this.#refusePromise("setImmediate"),
-    setInterval: () => ({
-      [Symbol.asyncIterator]: () => ({ next: () => this.#refusePromise("setInterval") }),
-    }),
-    scheduler: {
-      wait: () => this.#refusePromise("scheduler.wait"),
-      yield: () => this.#refusePromise("scheduler.yield"),
-    },
-  };
+  get refusingPromises() {
+    return {
+      setTimeout: () => this.#refusePromise("setTimeout"),
+      setImmediate: () => this.#refusePromise("setImmediate"),
+      setInterval: () => ({
+        [Symbol.asyncIterator]: () => ({ next: () => this.#refusePromise("setInterval") }),
+      }),
+      scheduler: {
+        wait: () => this.#refusePromise("scheduler.wait"),
+        yield: () => this.#refusePromise("scheduler.yield"),
+      },
+    };
+  }
 
   /** Runs a function with all timers refused, however the file reaches them: as `globalThis.setTimeout`, for example. */
   withoutTimers(run: () => void): void {
@@ -266,7 +277,7 @@ export class TrackedTimers {
       this.refused.add("AbortSignal.timeout");
       return new AbortController().signal;
     };
-    const kept = [
+    this.#restores = [
       replaceMembers(globalThis, { setInterval, setTimeout, setImmediate }),
       replaceMembers(timers, { setInterval, setTimeout, setImmediate }),
       replaceMembers(timerPromises, this.refusingPromises),
@@ -275,8 +286,12 @@ export class TrackedTimers {
     try {
       run();
     } finally {
-      for (const restore of kept) restore();
+      this.#restore();
     }
+  }
+
+  #restore(): void {
+    for (const restore of this.#restores.splice(0)) restore();
   }
 
   #refuse(name: string): NodeJS.Timeout {
@@ -302,7 +317,9 @@ export class TrackedTimers {
     clearInterval(timer);
   };
 
+  /** Also for a version whose evaluation was ended by its time limit, which skips every `finally`. */
   stop(): void {
+    this.#restore();
     for (const timer of this.#running) clearInterval(timer);
     this.#running.clear();
   }

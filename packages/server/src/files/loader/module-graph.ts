@@ -36,7 +36,8 @@ export interface ModuleGraphParts {
   readonly isCheck?: boolean;
 }
 
-interface PreparedFile extends CompiledFile {
+/** What compiling a file found out about its imports. */
+interface FileImports {
   /** The files of the workspace that the file imports, missing ones included. */
   readonly imports: ReadonlySet<string>;
   /** As in `LoadedModule`. */
@@ -63,9 +64,14 @@ export class ModuleGraph {
   readonly #parts: ModuleGraphParts;
   readonly #modules: ReadonlyMap<string, LoadedModule>;
   readonly #fresh = new Map<string, LoadedModule>();
-  readonly #compiled = new Map<string, PreparedFile>();
+  /** Until the file is evaluated: V8 keeps the code that it runs, so that this would be a second copy. */
+  readonly #compiled = new Map<string, CompiledFile>();
+  readonly #imports = new Map<string, FileImports>();
   readonly #imported: Map<string, unknown>;
-  #evaluating = 0;
+  /** What evaluating a file ahead of its `load` threw. */
+  readonly #thrown = new Map<string, unknown>();
+  /** The modules that are being evaluated: a file, what it imports, what that imports, and so on. */
+  #evaluating: LoadedModule[] = [];
 
   private constructor(
     parts: ModuleGraphParts,
@@ -114,9 +120,9 @@ export class ModuleGraph {
   }
 
   /** Every path at which a new file would become an import of these files. Default: of all files. */
-  places(files: Iterable<string> = [...this.#all().keys(), ...this.#compiled.keys()]): string[] {
+  places(files: Iterable<string> = [...this.#all().keys(), ...this.#imports.keys()]): string[] {
     const places = [...files].flatMap((path) => [
-      ...(this.#compiled.get(path)?.places ?? []),
+      ...(this.#imports.get(path)?.places ?? []),
       ...(this.get(path)?.places ?? []),
     ]);
     return [...new Set(places)];
@@ -130,7 +136,7 @@ export class ModuleGraph {
   attempted(path: string, seen = new Set<string>()): Set<string> {
     if (seen.has(path)) return seen;
     seen.add(path);
-    const dependencies = this.#compiled.get(path)?.imports ?? this.get(path)?.dependencies ?? [];
+    const dependencies = this.#imports.get(path)?.imports ?? this.get(path)?.dependencies ?? [];
     for (const dependency of dependencies) this.attempted(dependency, seen);
     return seen;
   }
@@ -145,7 +151,7 @@ export class ModuleGraph {
     this.#fresh.set(module.path, module);
   }
 
-  /** Compiles many files at once. `load` reports their errors. */
+  /** Compiles many files at once and evaluates them. `load` reports their errors. */
   async prepare(paths: readonly string[]): Promise<void> {
     const waiting = [...paths];
     const worker = async () => {
@@ -154,6 +160,12 @@ export class ModuleGraph {
       }
     };
     await Promise.all(Array.from({ length: MOST_COMPILING }, worker));
+    const ready = paths.filter((path) => this.#compiled.has(path)).reverse();
+    while (ready.length > 0) {
+      this.#evaluateSome(ready);
+      // Others have their turn: a reload of thousands of files must not hold up calls.
+      await new Promise(setImmediate);
+    }
   }
 
   /** Compiles the file and what it imports, then evaluates it. Throws `LoadError`. */
@@ -163,7 +175,7 @@ export class ModuleGraph {
     await this.#compileTree(path);
     for (;;) {
       try {
-        return this.#evaluate(path);
+        return this.#evaluated(path);
       } catch (thrown) {
         if (!(thrown instanceof NeedsImport)) throw thrown;
         this.#imported.set(thrown.url, await import(thrown.url));
@@ -192,15 +204,56 @@ export class ModuleGraph {
       const resolution = resolver.resolve(specifier, path);
       if (resolution.kind === "file") imports.add(resolution.path);
     }
-    this.#compiled.set(path, { ...compiled, imports, places });
+    this.#compiled.set(path, compiled);
+    this.#imports.set(path, { imports, places });
     // A missing file is reported only when it is required: it may be optional.
     for (const file of imports) await this.#compileTree(file).catch(() => {});
+  }
+
+  /**
+   * Takes files off the end of the list and evaluates them, for about `SLICE` milliseconds, all under one time limit: Node
+   * starts a thread for each limit, which takes 0.15 ms, nearly half of what a small file takes. Keeps in `#thrown` what they throw.
+   */
+  #evaluateSome(waiting: string[]): void {
+    const end = performance.now() + SLICE;
+    const evaluateAll = () => {
+      do {
+        const path = waiting.pop()!;
+        try {
+          this.#evaluate(path);
+        } catch (thrown) {
+          this.#thrown.set(path, thrown);
+        }
+      } while (waiting.length > 0 && performance.now() < end);
+    };
+    try {
+      // However late in the slice a file begins, it has its whole time.
+      withinTime(evaluateAll, this.#parts.evaluationLimit + SLICE);
+    } catch (thrown) {
+      // The limit ends all code at once, without its `catch` and `finally`. The outermost file is the one to blame.
+      const stopped = this.#evaluating;
+      this.#evaluating = [];
+      for (const module of stopped.toReversed()) this.discard(module.path);
+      const [first] = stopped;
+      if (first === undefined) throw thrown;
+      this.#thrown.set(first.path, this.#evaluationError(first.path, thrown));
+    }
+  }
+
+  /** Evaluates a file by itself, unless that was done before; throws what it threw then. */
+  #evaluated(path: string): LoadedModule {
+    if (this.get(path) === undefined && !this.#thrown.has(path)) this.#evaluateSome([path]);
+    const module = this.get(path);
+    if (module !== undefined) return module;
+    const thrown = this.#thrown.get(path);
+    this.#thrown.delete(path);
+    throw thrown;
   }
 
   #evaluate(path: string): LoadedModule {
     const known = this.get(path);
     if (known !== undefined) return known;
-    const prepared = this.#compiled.get(path);
+    const prepared = this.#imports.get(path);
     const dependencies = new Set([...(prepared?.imports ?? [])].filter((file) => existsSync(file)));
     // `dependencies` has imports inside functions from the start, too, although they are not evaluated yet.
     const module: LoadedModule = {
@@ -213,19 +266,19 @@ export class ModuleGraph {
       timers: new TrackedTimers(),
     };
     this.#fresh.set(path, module);
-    this.#evaluating++;
+    this.#evaluating.push(module);
     try {
       if (extname(path) === ".json") module.exports = readJson(path);
       else this.#run(module);
+      this.#compiled.delete(path);
       return module;
     } catch (thrown) {
-      this.#fresh.delete(path);
-      module.timers.stop();
+      this.discard(path);
       throw thrown instanceof NeedsImport || thrown instanceof LoadError
         ? thrown
         : this.#evaluationError(path, thrown);
     } finally {
-      this.#evaluating--;
+      this.#evaluating.pop();
     }
   }
 
@@ -233,7 +286,7 @@ export class ModuleGraph {
     const { path, timers } = module;
     const { code, map } = this.#compiled.get(path) ?? this.#compileNow(path);
     this.#parts.stacks.add(path, map);
-    const { setInterval, clearInterval, refusing } = timers;
+    const { setInterval, clearInterval } = timers;
     const values = {
       exports: module.exports,
       require: this.#requireFor(module),
@@ -244,7 +297,7 @@ export class ModuleGraph {
       setInterval,
       clearInterval,
       [NOTE_CAUGHT]: noteCaught,
-      ...(this.#parts.isCheck === true ? refusing : {}),
+      ...(this.#parts.isCheck === true ? timers.refusing : {}),
     };
     // The extra function lets a file declare names such as __filename itself.
     const body = `return (function () {${noteCatches(code, NOTE_CAUGHT)}\n}).call(this);`;
@@ -253,10 +306,8 @@ export class ModuleGraph {
       importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     });
     const start = () => run.apply(module.exports, Object.values(values));
-    const call = this.#parts.isCheck === true ? () => timers.withoutTimers(start) : start;
-    // Only the outermost evaluation has a time limit; its imports share it.
-    if (this.#evaluating > 1) call();
-    else withinTime(call, this.#parts.evaluationLimit);
+    if (this.#parts.isCheck === true) timers.withoutTimers(start);
+    else start();
   }
 
   #compileNow(path: string): CompiledFile {
@@ -268,7 +319,7 @@ export class ModuleGraph {
       throw unreadable(path, thrown);
     }
     const compiled = compiler.compileNow(path, source, resolver.tsconfig(path));
-    this.#compiled.set(path, { ...compiled, imports: new Set(), places: new Set() });
+    this.#compiled.set(path, compiled);
     return compiled;
   }
 
@@ -286,7 +337,9 @@ export class ModuleGraph {
         return module.timers.refusingPromises;
       if (resolution.kind === "external") return this.#external(specifier, module.path);
       module.dependencies.add(resolution.path);
-      return this.#evaluate(resolution.path).exports;
+      // Within an evaluation its imports share its time limit. One that a running tool makes has its own.
+      const evaluate = this.#evaluating.length > 0 ? this.#evaluate : this.#evaluated;
+      return evaluate.call(this, resolution.path).exports;
     };
     return Object.assign(require, {
       resolve: (specifier: string) => nodeRequire(module.path).resolve(specifier),
@@ -335,6 +388,9 @@ const NOTE_CAUGHT = "__toolrack_caught";
 
 /** More than there are cores: most of the time is spent waiting for files. */
 const MOST_COMPILING = 32;
+
+/** Milliseconds for which files are evaluated in one go. */
+const SLICE = 50;
 
 const requires = new Map<string, NodeJS.Require>();
 
