@@ -12,7 +12,7 @@ const isServer = basename(folder) === "server";
 
 /** What others import. */
 const exported = {
-  core: ["index.ts", "client.ts", "internal.ts", "schema/visit.ts"],
+  core: ["index.ts", "client.ts", "format/index.ts", "internal.ts", "schema/visit.ts"],
   server: ["index.ts", "testing.ts"],
   words: ["index.ts"],
 }[basename(folder)];

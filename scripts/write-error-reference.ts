@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { toolErrorCodes } from "@toolrack/core";
+import { type ToolErrorCode, toolErrorCodes } from "@toolrack/core";
+import { toolErrorReference } from "@toolrack/core/internal";
 
 /** Where each language's page of errors lives, from the root of the repo. */
 export const errorPages = {
@@ -119,8 +120,11 @@ const exampleOutput = `error invalid_arguments true
 ]`;
 
 function rows(translate: (text: string) => string, yes: string, no: string): string {
-  return Object.entries(toolErrorCodes)
-    .map(([code, { name, when, details, recoverable }]) => {
+  const codes = Object.keys(toolErrorCodes) as ToolErrorCode[]; // Its keys are the codes.
+  return codes
+    .map((code) => {
+      const { name, recoverable } = toolErrorCodes[code];
+      const { when, details } = toolErrorReference[code];
       const cells = [
         `\`${code}\``,
         `\`${name}\``,

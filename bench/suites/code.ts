@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Tool, type ToolInfo, ToolRegistry, toOpenAITools } from "@toolrack/core";
+import { Tool, type ToolInfo, ToolRegistry } from "@toolrack/core";
+import { toOpenAITools } from "@toolrack/core/format";
 import { estimateTokens } from "@toolrack/core/internal";
 import { metaTools, metaToolsFor } from "../../packages/server/src/calls/index.ts";
 import { CodeRuns, runTool, withCatalogue } from "../../packages/server/src/code/index.ts";

@@ -39,32 +39,6 @@ export {
   ToolTimeoutError,
   toToolError,
 } from "./error/tool-error.ts";
-export {
-  type AnthropicTool,
-  parseAnthropicToolUses,
-  toAnthropicToolResult,
-  toAnthropicTools,
-} from "./format/anthropic.ts";
-export { declarationsOf, signatureOf } from "./format/declarations.ts";
-export type { FormatNote } from "./format/format-notes.ts";
-export { parseGeminiFunctionCalls, toGeminiFunctionResponse, toGeminiTools } from "./format/gemini.ts";
-export { parseMcpToolCall, toMcpTools } from "./format/mcp.ts";
-export {
-  parseOpenAIResponsesCalls,
-  parseOpenAIToolCalls,
-  toOpenAIFunctionCallOutput,
-  toOpenAIResponsesTools,
-  toOpenAIToolMessage,
-  toOpenAITools,
-} from "./format/openai.ts";
-export { fromStrictArguments } from "./format/openai-strict.ts";
-export { fromTagArguments, parseTagCalls, toTagResult } from "./format/tag-calls.ts";
-export {
-  type FormattedTools,
-  type ToolCallRequest,
-  type ToolDefinition,
-  toDefinition,
-} from "./format/tools.ts";
 export { RegistrySnapshot } from "./registry/catalog.ts";
 export { type Observation, ToolDispatcher } from "./registry/dispatcher.ts";
 export { type DoomLoopDetectionResult, type RefusedTool, ToolRegistry } from "./registry/registry.ts";

@@ -7,6 +7,7 @@ export { Mask } from "./call/mask.ts";
 export { MaskStream } from "./call/mask-stream.ts";
 export { isSecretName, redact } from "./call/redact.ts";
 export { hasParts } from "./call/stages/admission.ts";
+export { toolErrorReference } from "./error/codes.ts";
 export { declarationSteps } from "./format/declarations.ts";
 export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";

@@ -249,6 +249,20 @@ export interface Finding {
   readonly twin?: string;
 }
 
+export interface Lane {
+  readonly name: string;
+  readonly waiting: number;
+  readonly tools: readonly string[];
+  readonly workers: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly version: string;
+    readonly concurrency: number;
+    readonly running: number;
+    readonly startedAt: number;
+  }[];
+}
+
 export interface LoadReport {
   readonly files: readonly FileReport[];
   readonly added: readonly string[];
@@ -747,7 +761,7 @@ export interface Answers {
   readonly "POST /api/reload": LoadReport;
   readonly "GET /api/server": Server;
   readonly "GET /api/reloads": { readonly items: readonly Reload[] };
-  readonly "GET /api/nodes": { readonly items: readonly Node[] };
+  readonly "GET /api/nodes": { readonly items: readonly Node[]; readonly lanes: readonly Lane[] };
   readonly "POST /api/nodes/{id}/drain": { readonly id: string };
   readonly "GET /api/tokens": { readonly items: readonly Token[] };
   readonly "POST /api/tokens": NewToken;

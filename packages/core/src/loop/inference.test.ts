@@ -203,3 +203,40 @@ describe("an error for untried arguments", () => {
     expect(running.make(failing("open", "src/other.java", true)).next.action).toBe("none");
   });
 });
+
+it("a shell that was silent about changes says nothing about what a look will show", () => {
+  const silent = times(
+    12,
+    (index): Step => ({
+      tool: "bash",
+      args: `make ${index}`,
+      more: { command: `mkdir a${index}` },
+      result: "",
+    }),
+  );
+  const look: Step = { tool: "bash", args: "look", more: { command: "git status --short" }, result: "A a.c" };
+  expect(ladder([...silent, look])).toBe("0/0/0");
+});
+
+it("an error that several tools give does not depend on what they are asked", () => {
+  const tools = ["list_tickets", "get_user", "search_files"];
+  const expired = times(
+    9,
+    (index): Step => ({
+      tool: tools[index % 3]!,
+      args: `question ${index}`,
+      result: "Sign in again to continue.",
+      isError: true,
+      readOnly: true,
+    }),
+  );
+  expect(ladder(expired)).toBe("3/5/8");
+});
+
+it("a wait and the check that it is for are one repetition", () => {
+  const pair: Step[] = [
+    { tool: "wait", args: "15", result: "Waited.", took: 15_000 },
+    { tool: "check_deploy", args: "d9", result: '{"phase":"rolling out","ready":"2/5"}', readOnly: true },
+  ];
+  expect(ladder(times(11, () => pair).flat()).split("/")[1]).toBe("0");
+});

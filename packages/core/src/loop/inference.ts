@@ -49,18 +49,18 @@ interface NameEffect {
 const words = (text: string): ReadonlySet<string> => new Set(text.split(" "));
 
 const readingWords = words(
-  "get gets list lists read reads search find query lookup fetch view show describe count check status stat stats inspect browse scroll goto print preview peek explain tree glob diff history log logs ping whoami info help ls cat grep rg head tail pwd which retrieve load scan compare validate verify analyze analyse summarize summary snapshot screenshot metrics schema exists download monitor observe lint",
+  "get list read search find query lookup fetch view show describe count check status stat stats inspect browse scroll goto print preview peek explain tree glob diff history log logs ping whoami info help ls cat grep rg head tail pwd which retrieve load scan compare validate verify analyze analyse summarize summary snapshot screenshot metrics schema exists download monitor observe lint",
 );
 const changingWords = words(
-  "create write edit update upsert delete remove set put post send add insert apply patch start stop restart kill move rename copy upload commit push merge install uninstall deploy publish replace append save submit click type press fill drag invite assign close reopen cancel approve reject enable disable make mkdir rm mv cp touch toggle reset clear trigger schedule import reply comment upload archive restore lock unlock grant revoke mark subscribe transfer pay order book generate checkout rebase tag fork",
+  "create write edit update upsert delete remove set put post send add insert apply patch start stop restart kill move rename copy upload commit push merge install uninstall deploy publish replace append save submit click type press fill drag invite assign close reopen cancel approve reject enable disable make mkdir rm mv cp touch toggle reset clear trigger schedule import reply comment archive restore lock unlock grant revoke mark subscribe transfer pay order book generate checkout rebase tag fork",
 );
-const waitingWords = words("wait waits await poll watch sleep delay");
+const waitingWords = words("wait await poll watch sleep delay");
 /** Names that read only if nothing else is in the name: `open_pull_request` opens something new. */
 const readingNames = words(
   "open next previous prev up down view more less dir wc du df ps sort uniq stat file",
 );
 const shellPrograms = words(
-  "ls cat head tail less more grep egrep fgrep rg ag ack find fd tree pwd which whereis file stat wc sort uniq cut nl diff cmp du df ps env printenv whoami id uname hostname history man type jq xxd hexdump strings md5sum sha1sum sha256sum readlink realpath basename dirname column",
+  "ls cat head tail less more grep egrep fgrep rg ag find fd tree pwd which whereis file stat wc sort uniq cut nl diff cmp du df ps env printenv whoami id uname hostname history man type jq readlink realpath basename dirname column",
 );
 
 const mostNames = 10_000;
@@ -153,28 +153,26 @@ const readEnd = 400;
 
 /** Most texts have none of these, and to see that costs a third of the pattern below. */
 const mayBeError =
-  /rror|RROR|ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus/;
+  /rror|RROR|sh: line |ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus/;
 
 const says = new RegExp(
   [
     // At the beginning of the text: a complaint.
-    String.raw`^[\s"'\x60*[({]*(?:(?:fatal |an? |internal |unexpected )?error\b(?!["']| (?:rate|count|budget|code 0)|s\b)|fatal: |traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out)`,
+    String.raw`^[\s"'\x60*[({╷│>❌✖✗×-]*(?:(?:fatal |an? |internal |unexpected )?error\b(?!["']| (?:rate|count|budget|code 0)|s\b)|fatal: |traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out)`,
     // At the beginning of any line: what compilers, shells and runtimes write.
-    String.raw`(?<=^|\n)(?:\S{0,80}: )?(?:fatal error|fatal|error)(?:\[\w+\])?: `,
+    String.raw`(?<=^|\n)(?:\S{0,80}: )?(?:fatal error|fatal|error)(?:(?:\[\w+\])?: | [a-z]+ing )`,
     String.raw`(?<=^|\n)(?:[\w$]+\.){0,8}[A-Z]\w*(?:Error|Exception)\b(?=: |\n|$)`,
     String.raw`\bTraceback \(most recent call last\)`,
-    String.raw`\bException in thread "`,
+    String.raw`\bException in thread "|\btimed out after\b`,
     String.raw`(?<=^|\n)npm (?:ERR!|error) `,
-    String.raw`\bBUILD FAIL(?:URE|ED)\b`,
-    String.raw`: (?:command )?not found(?=\s*(?:$|\n))|\bcommand not found: `,
+    String.raw`\bBUILD FAIL`,
+    String.raw`: (?:command )?not found(?=\s*(?:$|\n))|\bcommand not found: |\bis not recognized as\b`,
     String.raw`: (?:No such file or directory|Permission denied|Is a directory|Not a directory|cannot access|cannot open)\b`,
-    String.raw`\b(?:Segmentation fault|panicked at|core dumped)`,
-    String.raw`\bhas introduced new syntax error`,
+    String.raw`\b(?:Segmentation fault|panicked at|core dumped)|(?<=^|[\s/-])[a-z]{0,3}sh: line \d+: `,
     String.raw`\b(?:not|not been) (?:applied|updated|saved|modified)\b`,
     String.raw`\bno changes (?:were |have been )?made\b`,
     // Codes of how a program ended.
-    String.raw`\b(?:exit(?:ed)?|return(?:ed)?|finished|completed|terminated)(?: with)?[ _-]?(?:exit[ _-]?)?(?:code|status)["']?\s?[:=]?\s?-?[1-9]\d*\b`,
-    String.raw`\bexited with -?[1-9]\d*\b`,
+    String.raw`\b(?:exit(?:ed)?|return(?:ed)?|finished|completed|terminated)(?: with)?[ _-]?(?:exit[ _-]?)?(?:code|status|with)["']?\s?[:=]?\s?-?[1-9]\d*\b`,
     String.raw`\bHTTP(?:\/[\d.]+)? [45]\d\d\b|\b(?:401 Unauthorized|403 Forbidden|404 Not Found)`,
     // JSON.
     String.raw`"status(?:_?code)?"\s*:\s*"?[45]\d\d\b`,
@@ -192,7 +190,7 @@ const endedWell =
 
 /** What short answers say that were given in vain, in some languages. "No errors" is none. */
 const inVain =
-  /(?:\b(?:no|not|nothing|cannot|can't|couldn't|didn't|doesn't|isn't|wasn't|unable|(?<!\b0 )fail(?:s|ed|ure)|denied|refused|rejected|invalid|missing|unknown|unauthorized|forbidden)\b(?! (?:errors?|warnings?|issues?|problems?|conflicts?|longer|yet|ready)\b)|(?<![\p{L}])(?:nicht|keine|fehler|ungültig|introuvable|erreur|impossible|échec|pas|no existe|no encontrad[oa]|denegado|non trovato|não)(?![\p{L}])|未找到|找不到|没有|不存在|无法|失败|错误|拒绝|无效|未知|超时|エラー|失敗|ません|오류|실패|없습니다|не найден|не существует|ошибк|отказано|невозможно)/iu;
+  /(?:\b(?:no|not|nothing|already|unchanged|cannot|can't|couldn't|didn't|doesn't|isn't|wasn't|unable|(?<!\b0 )fail(?:s|ed|ure)|denied|refused|rejected|invalid|missing|unknown|unauthorized|forbidden)\b(?! (?:errors?|warnings?|issues?|problems?|conflicts?|longer|yet|ready)\b)|(?<![\p{L}])(?:nicht|keine|fehler|ungültig|introuvable|erreur|impossible|échec|pas|no existe|no encontrad[oa]|denegado|non trovato|não)(?![\p{L}])|未找到|找不到|没有|不存在|无法|失败|错误|拒绝|无效|未知|超时|エラー|失敗|ません|오류|실패|없습니다|не найден|не существует|ошибк|отказано|невозможно)/iu;
 /** Characters. Within the first sentence, and not far behind its beginning. */
 const firstClause = 80;
 const didWork = /\b(?:success(?:ful(?:ly)?)?|succeeded|done|passed|completed)\b/i;
@@ -203,12 +201,15 @@ const isEmpty =
 
 /** Whether a text has nothing in it. */
 export function saysNothing(text: string): boolean {
-  return text.length <= shortAnswer && isEmpty.test(text);
+  if (text.length > shortAnswer) return false;
+  // To see that a text begins otherwise is quicker than the pattern.
+  const code = text.charCodeAt(0);
+  return !(code > 32 && code < 128 && !'[]{},"nNuU'.includes(text[0]!)) && isEmpty.test(text);
 }
 
 /** How the words of `inVain` begin. Few texts have one, and to see that costs a fraction of the pattern above. */
 const mayBeInVain =
-  /[^\0-\xbf]|\b(?:no|can|cou|did|doe|isn|was|una|fai|den|ref|rej|inv|mis|unk|for|nic|kei|feh|ung|int|err|imp|pas)/i;
+  /[^\0-\xbf]|\b(?:no|can|alr|unc|cou|did|doe|isn|was|una|fai|den|ref|rej|inv|mis|unk|for|nic|kei|feh|ung|int|err|imp|pas)/i;
 
 function wasInVain(text: string): boolean {
   if (!mayBeInVain.test(text)) return false;

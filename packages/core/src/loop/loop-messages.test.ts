@@ -27,7 +27,7 @@ describe("what the model is told", () => {
 
   it("makes sense without details", () => {
     expect(loopMessage({ action: "block", count: 3 })).toBe(
-      "Not run, because it would repeat what is known: the latest calls repeat earlier ones. Do something that can give a new result, or say what stands in the way.",
+      "Not run, because it would repeat what is known: the latest calls repeat earlier ones. These calls have nothing more to tell. Decide on the basis of what they said, change something, or look in a place not looked at yet.",
     );
   });
 

@@ -27,7 +27,7 @@ function whatRepeats({ signal, count, period }: Seen, tool: string, since: numbe
     case "cycle":
       return `the same ${period} calls for the ${nth(count)} time, same results since call #${since}`;
     case "same_error":
-      return `${nth(count)} call of ${tool} with the same error since call #${since}; nothing was changed in between`;
+      return `${nth(count)} call with the same error since call #${since}, now of ${tool}; nothing was changed in between`;
     case "stagnation":
       return `${nth(count)} call of ${tool} in a row with the same result since call #${since}, although the arguments differ`;
     case "drought":
@@ -47,7 +47,7 @@ function whatRepeats({ signal, count, period }: Seen, tool: string, since: numbe
  */
 export function loopMessage(verdict: LoopVerdict): string {
   const evidence = verdict.evidence ?? "the latest calls repeat earlier ones";
-  const advice = verdict.signal === undefined ? general : instead[verdict.signal];
+  const advice = verdict.signal === undefined ? nothingMore : instead[verdict.signal];
   switch (verdict.action) {
     case "none":
       return "";
@@ -60,25 +60,25 @@ export function loopMessage(verdict: LoopVerdict): string {
   }
 }
 
-const general = "Do something that can give a new result, or say what stands in the way.";
-
 const handOver =
   "Make no more calls. Say what was tried, what stands in the way, and which decision or information is needed to go on.";
 
+const useResult =
+  "Use the result you have. To get another one, first change something: the arguments, the tool, or what the tool looks at.";
+const nothingMore =
+  "These calls have nothing more to tell. Decide on the basis of what they said, change something, or look in a place not looked at yet.";
+
 const instead: Record<LoopSignal, string> = {
-  repeat:
-    "Use the result you have. To get another one, first change something: the arguments, the tool, or what the tool looks at.",
+  repeat: useResult,
   cycle:
     "These steps lead back to where they began. Use what they showed, and take a step that is not one of them.",
   same_error:
     "Calling it in yet another way does not help. Read the error, find out what it depends on and change that first, or use another tool.",
   stagnation:
     "Varying the arguments brings nothing new from this tool. Take the result as the answer, or look in another place with another tool.",
-  drought:
-    "All of this is known already. Decide on the basis of it, or make a call that can bring something new.",
-  known_answers:
-    "These calls have nothing more to tell. Decide on the basis of what they said, change something, or look in a place not looked at yet.",
-  interleaved: "Use that result instead of calling again, or change what the tool looks at first.",
+  drought: nothingMore,
+  known_answers: nothingMore,
+  interleaved: useResult,
   refused:
     "The call stays refused as it is. Read the reason, then use a name and arguments that the tool list allows, or go another way.",
 };

@@ -196,11 +196,11 @@ function toEntry(
     last.exactKey === exactKey &&
     !isSameKey(last.argsKey, argsKey) &&
     (last.tokens !== undefined || (record.resultLength ?? 0) >= tellingResultLength);
-  const tokens = args !== undefined && (isSeries || (isError && executed)) ? argumentTokens(args) : undefined;
   const isKnown =
     !found.isNew ||
     (found.isAnswered && !isShort) ||
     (executed && !isShort && answers.length > 0 && answers.includes(answerMark(tool, exactKey)));
+  const tokens = args !== undefined && (isSeries || (isError && executed)) ? argumentTokens(args) : undefined;
 
   return {
     callId: record.callId,

@@ -69,6 +69,8 @@ const LABELLED_ID = /[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*/iy;
 /** Names that programs make up for temporary files: /tmp/tmpab12cd34, /tmp/ccQ3x8Zz.o, /tmp/pytest-of-me/pytest-12 */
 const TEMPORARY_NAME =
   /(?<=\/tmp\/(?:[a-z]+-of-[^/\s]{1,40}\/)?)[\w.-]*[\dA-Z][\w.-]*(?:\/[\w-]*\d[\w.-]*)?/g;
+/** How long things have been there, in a table with such a column: 3m40s */
+const AGE = /(?<=\s|\\n)(?:\d+[dhms]){1,3}(?=\s|\\n|"|$)/g;
 /** How many requests a service still grants: x-ratelimit-remaining: 4999 */
 const REQUESTS_LEFT = /(?<=rate-?limit-(?:remaining|used|reset)["']?: ?["']?)\d+/gi;
 
@@ -89,7 +91,8 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
   };
   if (part.includes("/tmp/")) add(TEMPORARY_NAME, true);
   if (part.includes("imit-")) add(REQUESTS_LEFT, false);
-  if (part.includes(month)) add(writtenDate, false);
+  if (part.includes("AGE")) add(AGE, false);
+  if (part.includes(month) || part.includes("年")) add(writtenDate, false);
 }
 
 function addNumbers(spans: NoiseSpan[], text: string, at: number, from: number, to: number): void {
@@ -262,7 +265,7 @@ function calendarOf(at: number): Calendar {
   const clock = String.raw`\d\d:\d\d:\d\d(?:[.,]\d+)?`;
   const written = near.map((date) => {
     const [name, number, year] = [MONTHS[date.getUTCMonth()]!, date.getUTCDate(), date.getUTCFullYear()];
-    return String.raw`0?${number}[ /]${name}[ /]${year}[ :]${clock}(?: ?(?:GMT|UTC|[+-]\d{4}))?|${name} {1,2}0?${number} ${clock}(?: (?:[A-Z]{3,4} )?${year})?`;
+    return String.raw`0?${number}[ /]${name}[ /]${year}[ :]${clock}(?: ?(?:GMT|UTC|[+-]\d{4}))?|${name} {1,2}0?${number} ${clock}(?: (?:[A-Z]{3,4} )?${year})?|${year}年0?${date.getUTCMonth() + 1}月0?${number}日 ?${clock}`;
   });
   const month = MONTHS[near[0]!.getUTCMonth()]!;
   calendar = {
@@ -271,7 +274,7 @@ function calendarOf(at: number): Calendar {
       return [iso, iso.replaceAll("-", "/")];
     }),
     month,
-    anyMark: new RegExp(`[iI][dD]|/tmp/|imit-|${month}`),
+    anyMark: new RegExp(`[iI][dD]|/tmp/|imit-|AGE|年|${month}`),
     writtenDate: new RegExp(String.raw`\b(?:${written.join("|")})`, "g"),
   };
   calendarDay = day;
@@ -358,18 +361,16 @@ function durationEnd(text: string, start: number, before: number): number {
  */
 const COUNTER = new RegExp(
   [
-    // /bin/bash: line 600: …   bash: eval: line 12: …   bash: 第 12 行：…   sh: 14: …   zsh:12: …   ksh[12]: …
+    // /bin/bash: line 600: …   bash: eval: line 12: …   bash: 第 12 行：…   sh: 14: …   zsh:12: …
     String.raw`(?<=(?:^|[\s"'(/\\]n?|-)(?:[a-z]{0,3}sh|environment)[:：] ?(?:[\w-]{1,20}: )?(?:[\p{L}.]{1,8} )?)\d+(?= ?行?[:：])`,
-    String.raw`(?<=\bksh\[)\d+(?=\]:)|(?<=here-document at line |"<stdin>", line )\d+`,
-    // bash: line 7: 4242 Killed   [1] 4242   [2]+  Done
-    String.raw`(?<=: )\d+(?= (?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Illegal instruction|Floating point))`,
+    // [1] 4242   [2]+  Done
     String.raw`(?<=^\[\d{1,4}\][-+]? )\d+$|(?<=^\[)\d+(?=\] pry\(|\][-+]?\s+(?:\d+$|Done|Running|Stopped|Exit|Killed|Terminated))`,
     // In [12]:   Out[12]:   irb(main):012:0>   octave:12>   iex(12)>   12> of Erlang   $12 = 5   $R12:   res12:   (%i12)   REPL12:1
     String.raw`(?<=\b(?:In|Out) ?\[)\d+|(?<=\birb\([^)\n]{1,40}\):)\d+(?::\d+)?(?=[>*"'])|(?<=\boctave:)\d+(?=>)`,
     String.raw`(?<=\biex\()\d+(?=\)>)|(?<=^)\d+(?=> )|(?<=^\$)\d+(?= (?:=|==>) )|(?<=^\$R|^(?:val )?res)\d+(?=: ?)`,
-    String.raw`(?<=\(%[io])\d+(?=\))|(?<=\bREPL)\d+(?=:)|(?<=<i?python-input-)\d+(?:-[0-9a-f]+)?(?=>)`,
+    String.raw`(?<=\(%[io])\d+(?=\))|(?<=\bREPL)\d+(?=:)`,
     // ==4242== of valgrind   pid=4242, tid=17   hs_err_pid4242   [ref=s12e5] of a browser's snapshot   12 turns left
-    String.raw`(?<===)\d+(?===)|(?<=\bpid=)\d+(?=, tid=)|(?<=, tid=|\bhs_err_pid)\d+|(?<=\bref=s)\d+(?=e\d)`,
+    String.raw`(?<===)\d+(?===)|(?<=\bpid=|, tid=|\bhs_err_pid)\d+|(?<=\bref=s)\d+(?=e\d)`,
     // [1024] $ of a prompt that counts commands   make[2]: of a make within another
     String.raw`\d+(?= turns? (?:left|remaining))|(?<=^\[)\d+(?=\] [$#%>] )|(?<=\bmake\[)\d+(?=\]:)`,
   ].join("|"),

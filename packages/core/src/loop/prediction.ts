@@ -112,12 +112,16 @@ function isWithinAttempts(
   isRead: boolean,
 ): boolean {
   const attempts: (readonly number[])[] = [];
+  const failing = new Set<string>();
   for (let index = end - 1; index >= 0; index--) {
     const { tool, exactKey, isError, tokens, changedWorld } = entries[index]!;
     if (changedWorld) break;
-    if (tool === model.tool && isError && exactKey === model.exactKey && tokens !== undefined)
-      attempts.push(tokens);
+    if (!isError || exactKey !== model.exactKey) continue;
+    failing.add(tool);
+    if (tool === model.tool && tokens !== undefined) attempts.push(tokens);
   }
+  // An error that several tools give does not depend on what they are asked.
+  if (failing.size > 1) return true;
   // Without the words of the attempts, their number alone decides.
   if (args === undefined || attempts.length === 0) return true;
   // Calls that read ask for one thing after the other: what all of them name does not make them alike.

@@ -2,6 +2,7 @@ import type { ToolErrorResponse } from "../error/codes.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolMetadata } from "../tool/types.ts";
+import { seemsReadOnly } from "./inference.ts";
 import { loopMessage } from "./loop-messages.ts";
 import { emptyLoopState, recordCall } from "./loop-state.ts";
 import { resultKeys } from "./result-keys.ts";
@@ -62,7 +63,7 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
     callId: record.callId,
     tool: record.toolName,
     argsKey: declaredKey(metadata, parameters) ?? record.parametersHash,
-    ...resultKeys(said, at, parameters),
+    ...resultKeys(said, at, parameters, () => readsOnly(record.toolName, parameters, metadata)),
     resultLength: said.content.length,
     isError: error !== undefined,
     errorCode: error?.code,
@@ -81,6 +82,11 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
 export function isPoll(metadata: ToolMetadata | undefined): boolean {
   const loop = metadata?.loop;
   return loop !== undefined && loop !== false && loop.repeatable === "poll";
+}
+
+/** Whether a tool says that it only reads or, if it says nothing, seems to. */
+export function readsOnly(tool: string, args: unknown, metadata: ToolMetadata | undefined): boolean {
+  return metadata?.readOnly === true || seemsReadOnly(tool, args, metadata?.readOnly === false);
 }
 
 /** The hash of the part of the arguments that the tool declared as its key. Undefined when it declared none. */
@@ -108,11 +114,8 @@ function withoutNotice({ flags }: RecalledCall["record"], result: ToolResult): T
   };
 }
 
-const connectionCodes =
-  "ECONNREFUSED ECONNRESET ECONNABORTED EAI_AGAIN ENETDOWN ENETUNREACH EHOSTDOWN EHOSTUNREACH ENOTFOUND EPIPE ETIMEDOUT UND_ERR_CONNECT_TIMEOUT UND_ERR_HEADERS_TIMEOUT UND_ERR_BODY_TIMEOUT UND_ERR_SOCKET".split(
-    " ",
-  );
-const isConnectionCode: ReadonlySet<unknown> = new Set(connectionCodes);
+const connectionCode =
+  /\b(?:E(?:CONN(?:REFUSED|RESET|ABORTED)|AI_AGAIN|(?:NET|HOST)(?:DOWN|UNREACH)|NOTFOUND|PIPE|TIMEDOUT)|UND_ERR_(?:\w+_TIMEOUT|SOCKET))\b/;
 
 const busy =
   /\b(?:HTTP(?:\/[\d.]+)?|status(?: code)?):? (?:429|5\d\d)\b|\b(?:429 too many requests|50[0234] (?:internal server error|bad gateway|service unavailable|gateway time-?out))|\brate limit exceeded/i;
@@ -120,7 +123,7 @@ const busy =
 /** Whether the text of an error says that the network or an overloaded service failed. */
 export function saysBusy(text: string): boolean {
   const start = text.slice(0, 400);
-  return busy.test(start) || connectionCodes.some((code) => start.includes(code));
+  return busy.test(start) || connectionCode.test(start);
 }
 
 const deepestCause = 8;
@@ -137,7 +140,7 @@ export function isInfrastructureFailure(thrown: unknown): boolean {
       // Anything may be thrown, so its properties are read as unknown and checked one by one.
       const error = current as Record<string, unknown>;
       if (isBusy(error.status) || isBusy(error.statusCode) || isBusy(error.code)) return true;
-      if (isConnectionCode.has(error.code)) return true;
+      if (connectionCode.test(String(error.code))) return true;
       current = error.cause;
     }
     return false;

@@ -26,12 +26,12 @@ export interface ResultKeys {
  * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
  * only. Costs less than 40 µs at any size.
  */
-export function resultKeys(result: Parts, at: number, args?: unknown): ResultKeys {
+export function resultKeys(result: Parts, at: number, args?: unknown, reads?: () => boolean): ResultKeys {
   const isError = result.type === "error";
-  const text = textKeys(result.content, at, isError, args);
+  const text = textKeys(result.content, at, isError, args, reads);
   const others = partsBeyondText(result);
   if (others === undefined) return text;
-  const beyond = textKeys(others, at, isError, args);
+  const beyond = textKeys(others, at, false, args, () => true);
   return {
     resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
     exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
@@ -102,23 +102,32 @@ const cutSlack = 256;
 /**
  * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only parts are read, to
  * bound the work. Between its ends a change of one character changes the keys, unless both ends are full of noise, as in
- * a log with a time in every line: then some lines are compared.
+ * a log with a time in every line: then some lines are compared, as of errors. What a tool that `reads` has found may
+ * itself tell of errors; it is no complaint.
  */
-export function textKeys(text: string, at: number, isError: boolean, args?: unknown): ResultKeys {
+export function textKeys(
+  text: string,
+  at: number,
+  isError: boolean,
+  args?: unknown,
+  reads?: () => boolean,
+): ResultKeys {
   const says = !isError && saysError(text);
   const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
-  const keysOf = (noise: Noise | undefined, from: number, to: number): ResultKeys => {
-    const isExact = !(isError || says) && text.length < tellingResultLength;
-    const exact = noise === undefined || isExact || !noise.isAside ? hashText(text, from, to) : undefined;
-    const isKept = noise === undefined || !noise.isAside;
+  const told = { saysError: says, isShort };
+  if (isError || (says && !reads?.())) return { ...complaintKeys(text, args), ...told };
+  const keysOf = (noise: Noise | undefined, from: number, to: number): Keys => {
+    if (noise === undefined || !noise.isAside) {
+      const key = hashText(text, from, to);
+      return { resultKey: key, exactKey: key };
+    }
+    const isData = !says && text.length < tellingResultLength;
     return {
-      resultKey: isKept ? (exact ?? hashText(text, from, to)) : hashWithout(text, noise.spans, from, to),
-      exactKey: exact ?? hashWithout(text, withoutNamed(text, noise!, args), from, to),
-      saysError: says,
-      isShort,
+      resultKey: hashWithout(text, noise.spans, from, to),
+      exactKey: hashWithout(text, withoutIds(text, noise, isData, args), from, to),
     };
   };
-  if (text.length <= wholeText) return keysOf(noiseIn(text, at), 0, text.length);
+  if (text.length <= wholeText) return { ...keysOf(noiseIn(text, at), 0, text.length), ...told };
   const headEnd = cutBeforeLine(text, wholeEnd);
   const tailStart = cutBeforeLine(text, text.length - wholeEnd);
   const [ofHead, ofTail] = [noiseIn(text, at, 0, headEnd), noiseIn(text, at, tailStart, text.length)];
@@ -133,20 +142,86 @@ export function textKeys(text: string, at: number, isError: boolean, args?: unkn
     : [];
   const join = (key: "resultKey" | "exactKey", isSampled: boolean) =>
     hashText(`${head[key]} ${isSampled ? read.map((line) => line[key]).join(" ") : middle} ${tail[key]}`);
-  return {
-    resultKey: join("resultKey", isFull),
-    exactKey: join("exactKey", isFull && (isError || says)),
-    saysError: says,
-    isShort,
-  };
+  return { resultKey: join("resultKey", isFull), exactKey: join("exactKey", isFull && says), ...told };
 }
 
-/** What the caller has named itself is no noise: an error about another id is another error. */
-function withoutNamed(text: string, { spans }: Noise, args: unknown): Noise["spans"] {
+type Keys = Pick<ResultKeys, "resultKey" | "exactKey">;
+
+/**
+ * The keys of an error: its words. A program that fails in one way numbers its lines, processes and attempts anew each time,
+ * and repeats the command that it was given. So words with digits are left out, unless they say how far something is, are a
+ * status of HTTP, or the caller named them: an error about another id is another error.
+ */
+function complaintKeys(text: string, args: unknown): Keys {
+  const isLong = text.length > 2 * wholeEnd;
+  const headEnd = isLong ? cutBeforeLine(text, wholeEnd) : text.length;
+  const tailStart = isLong ? cutBeforeLine(text, text.length - wholeEnd) : text.length;
+  const between = isLong ? linesBetween(text, headEnd, tailStart) : [];
+  const read = [[0, headEnd] as const, ...between, [tailStart, text.length] as const]
+    .map(([from, to]) => text.slice(from, to))
+    .join("\n");
+  let named: ReadonlySet<string> | undefined;
+  const words = withoutEchoes(read, args).replace(NUMBERED, (word, index: number, all: string) => {
+    if (isTelling(word, index, all)) return word;
+    named ??= new Set(textOfArguments(args).match(NUMBERED));
+    return named.has(word) ? word : "";
+  });
+  const key = hashText(/\p{L}/u.test(words) ? words.replace(/\s+/g, " ") : text);
+  return { resultKey: key, exactKey: key };
+}
+
+const NUMBERED = /\w*\d\w*(?:[.,:-](?:\w*\d\w*|[0-9a-f]{4,}\b))*(?: (?:m?s|m?secs?|seconds?|minutes?)\b)?/g;
+/** Whether a number says how far a thing is or how much of it failed, or is a status of HTTP: 40 %, 3/5, 2 failed, HTTP 404. */
+function isTelling(word: string, index: number, text: string): boolean {
+  if (!/^\d+$/.test(word)) return false;
+  if (TELLS.test(text.slice(index + word.length))) return true;
+  return /^[45]\d\d$/.test(word) && !/(?:line|sh:) ?$/.test(text.slice(Math.max(0, index - 5), index));
+}
+
+const TELLS =
+  /^ ?(?:%|\/ ?\d)|^ (?:of \d|fail|pass|error|problem|warning|issue|conflict|test|left|remain|done|complete|skip|row|record|item|match)/i;
+/** Characters. What is shorter may be a name. */
+const shortestEcho = 16;
+
+/** A text without the beginnings of the commands and statements of the arguments. */
+function withoutEchoes(text: string, args: unknown): string {
+  if (typeof args !== "object" || args === null) return text;
+  let rest = text;
+  for (const value of Object.values(args)) {
+    if (typeof value !== "string" || value.length < shortestEcho || !value.includes(" ")) continue;
+    const from = rest.indexOf(value.slice(0, shortestEcho));
+    if (from < 0) continue;
+    let length = shortestEcho;
+    while (length < value.length && rest.charCodeAt(from + length) === value.charCodeAt(length)) length++;
+    rest = rest.slice(0, from) + rest.slice(from + length);
+  }
+  return rest;
+}
+
+/**
+ * Noise without what tells something: ids that the caller has named itself, and in a short answer, which `isData`, all but
+ * measured durations and the ids of requests.
+ */
+function withoutIds(text: string, { spans }: Noise, isData: boolean, args: unknown): Noise["spans"] {
+  if (isData)
+    return spans.filter(({ from, to }) => {
+      const part = text.slice(from, to);
+      return (
+        IS_DURATION.test(part) || (text.length - part.length >= stableResultLength && IS_REQUEST.test(part))
+      );
+    });
   if (args === undefined || !spans.some(({ isId }) => isId)) return spans;
-  const named = typeof args === "string" ? args : safeJson(args).text;
+  const named = textOfArguments(args);
   return spans.filter(({ isId, from, to }) => !isId || !named.includes(text.slice(from, to)));
 }
+
+function textOfArguments(args: unknown): string {
+  return args === undefined ? "" : safeJson(args).text;
+}
+
+const IS_DURATION = /^(?:[\d.]+ ?[a-zµμ]+ ?){1,3}$/i;
+/** The id of a request, with the end of the word that labels it. */
+const IS_REQUEST = /^[a-z]+[-_ ]?id\b/i;
 
 const muchNoise = 4;
 

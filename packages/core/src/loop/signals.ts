@@ -176,11 +176,12 @@ const sameError: LoopSignalFunction = (entries, end, head) => {
     const entry = entries[index]!;
     if (entry.changedWorld) break;
     if (entry.refused) continue;
-    if (entry.tool !== head.tool) {
+    const isSame = entry.isError && entry.exactKey === head.exactKey;
+    if (entry.tool !== head.tool && !isSame) {
       learned ||= entry.executed && entry.isNew;
       continue;
     }
-    if (entry.exactKey !== head.exactKey || !entry.isError) break;
+    if (!isSame) break;
     const wasInformed = learned && series.newest.isNew;
     if (series.count === 1) isInformed = wasInformed;
     series.add(entry, index, wasInformed ? informedWeight : undefined);
@@ -200,7 +201,8 @@ const stagnation: LoopSignalFunction = (entries, end, head) => {
   for (let index = end - 1; index >= 0; index--) {
     const entry = entries[index]!;
     if (entry.tool !== head.tool || entry.exactKey !== head.exactKey || entry.refused) break;
-    if (!head.readOnly && !series.newest.similar) break;
+    // A shell that was silent about changes says nothing about what a look will show.
+    if (head.readOnly ? !entry.readOnly : !series.newest.similar) break;
     series.add(entry, index);
   }
   return series.sighting("stagnation", thresholds.stagnation);
@@ -230,7 +232,9 @@ const drought: LoopSignalFunction = (entries, end, head) => {
   if (head.isNew) return undefined;
   const series = new Series(head);
   for (let index = end - 1; index >= 0 && !entries[index]!.isNew; index--) {
-    series.add(entries[index]!, index, weightOf(entries[index]!));
+    const entry = entries[index]!;
+    // A wait and the check that it is for are one repetition, not two.
+    series.add(entry, index, entry.waiting && entry.tool !== head.tool ? 0 : weightOf(entry));
   }
   return series.sighting("drought", thresholds.drought);
 };

@@ -35,10 +35,11 @@ describe("resultKey", () => {
     ["request ids", "failed (request id: abc123)", "failed (request id: xyz789)"],
     ["request ids in JSON", '{"request_id":"a1","ok":false}', '{"request_id":"b2","ok":false}'],
     ["bare request ids", "failed, see req_011CSHoEeqs5C35K", "failed, see req_022DTIpFfrt6D46L"],
-  ])("is the same for results that differ only in %s", (_name, one, other) => {
+  ])("is the same for results that differ only in %s", (name, one, other) => {
     expect(resultKey(one)).toBe(resultKey(other));
-    // Of a text that says that it is an error, the same is left out as of a declared error.
-    expect(exactKey(one) === exactKey(other)).toBe(textKeys(one, at, false).saysError);
+    // Between different arguments a short answer keeps its times and ids, unless it says that it is an error.
+    const isMeasured = /duration|took|elapsed/.test(name);
+    expect(exactKey(one) === exactKey(other)).toBe(isMeasured || textKeys(one, at, false).saysError);
   });
 
   it.each([
@@ -258,5 +259,48 @@ describe("exactKey", () => {
 
   it("is the resultKey of a text in which nothing is masked", () => {
     expect(exactKey("3 hits")).toBe(resultKey("3 hits"));
+  });
+});
+
+describe("the keys of an error", () => {
+  const key = (text: string, args?: unknown) => textKeys(text, at, true, args).exactKey;
+
+  it.each([
+    ["the number of a process", "[process 4711] Permission denied", "[process 52] Permission denied"],
+    ["the time of a step", "#7 3.123 npm error code ENOLOCK", "#7 8.9 npm error code ENOLOCK"],
+    ["a limit", "Command timed out after 30.1 seconds.", "Command timed out after 30.7 seconds."],
+    ["a Chinese time", "2026年7月1日 10:00:01 错误：找不到文件", "2026年7月1日 10:09:44 错误：找不到文件"],
+    ["a position", "At line:1 char:5 no such command", "At line:3 char:27 no such command"],
+  ])("leave out %s", (_name, one, other) => {
+    expect(key(one)).toBe(key(other));
+  });
+
+  it.each([
+    ["how many failed", "3 failed, 9 passed", "2 failed, 10 passed"],
+    ["how far it is", "not ready: 40 % done", "not ready: 60 % done"],
+    ["a status", "request failed: HTTP 404", "request failed: HTTP 403"],
+    ["a word", "cannot find name 'total'", "cannot find name 'sum'"],
+  ])("keep %s", (_name, one, other) => {
+    expect(key(one)).not.toBe(key(other));
+  });
+
+  it("keep a number that the arguments name, and leave out a statement that they hold", () => {
+    const missing = (id: number) => key(`order ${id} is missing`, { id });
+    expect(missing(17)).not.toBe(missing(18));
+    const failing = (sql: string) => key(`column "day" does not exist\nLINE 1: ${sql}\n   ^`, { sql });
+    expect(failing("SELECT day FROM orders LIMIT 3")).toBe(failing("SELECT id, day FROM orders"));
+  });
+
+  it("keep the numbers of what a tool has read, such as the lines of a log", () => {
+    const read = (text: string) => textKeys(text, at, false, undefined, () => true).resultKey;
+    expect(read("ERROR: job 12 failed")).not.toBe(read("ERROR: job 13 failed"));
+  });
+});
+
+describe("the ages of a table", () => {
+  it("are left out", () => {
+    const pods = (age: string) =>
+      `NAME   READY   STATUS             AGE\nweb-1   0/1     ImagePullBackOff   ${age}`;
+    expect(resultKey(pods("95s"))).toBe(resultKey(pods("3m40s")));
   });
 });

@@ -266,7 +266,6 @@ export class ToolRegistry extends CatalogReader {
     const entry = this.catalog.find(toolName);
     if (entry !== undefined) {
       frame.entry = entry;
-      frame.tool = entry;
       frame.toolName = entry.info.name;
     }
     frame.input = input;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compileCopier, copyPlain, wasLarge } from "./copy.ts";
+import { compileCopier, compileLooker, copyPlain, wasLarge, withoutPrototypeKeys } from "./copy.ts";
 import { JsonSchemaValidator } from "./json-schema-validator.ts";
 
 const schema = {
@@ -134,5 +134,57 @@ describe("a generated copier", () => {
     expect(isLarge({ id: "x".repeat(99_000), words: ["x".repeat(2_000)] })).toBe(true);
     expect(isLarge({ id: "x", list: Array.from({ length: 600 }, (_, n) => ({ n })) })).toBe(true);
     expect(isLarge({ id: "x", open: { deep: { deeper: { deepest: "x".repeat(100_001) } } } })).toBe(true);
+  });
+});
+
+describe("a generated looker", () => {
+  const looker = compileLooker(schema)!;
+  const look = (given: unknown) => looker(given) !== undefined;
+
+  it("passes only values that the general look leaves as they are, and counts them alike", () => {
+    let passed = 0;
+    fc.assert(
+      fc.property(value, (candidate) => {
+        if (!look(candidate)) return;
+        passed++;
+        const isLarge = wasLarge();
+        expect(withoutPrototypeKeys(candidate)).toBe(candidate);
+        expect(wasLarge()).toBe(isLarge);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(passed).toBeGreaterThan(20);
+  });
+
+  it("passes no value with a __proto__ key, at any depth, or with an unlisted key", () => {
+    for (const hostile of [
+      '{"id":"a","__proto__":{"x":1}}',
+      '{"id":"a","nested":{"b":"c","__proto__":{"x":1}}}',
+      '{"id":"a","list":[{"n":1},{"n":{"__proto__":{"x":1}}}]}',
+      '{"id":"a","open":[{"deep":{"__proto__":{"x":1}}}]}',
+      '{"id":"a","extra":1}',
+      "[1]",
+      "null",
+    ])
+      expect([hostile, look(JSON.parse(hostile))]).toEqual([hostile, false]);
+    const circular: Record<string, unknown> = { id: "a" };
+    circular.open = circular;
+    expect(look(circular)).toBe(false);
+  });
+
+  it("does not enter instances of classes, which a validator may want as they are", () => {
+    class Secretive {
+      get member(): never {
+        throw new Error("read");
+      }
+    }
+    expect(look({ id: "a", open: new Date(0), nested: new Secretive(), list: [new Map()] })).toBe(true);
+    expect(look(new Secretive())).toBe(false);
+  });
+
+  it("tells whether a value is large", () => {
+    expect(look({ id: "x".repeat(99_000), words: ["x".repeat(2_000)] }) && wasLarge()).toBe(true);
+    expect(look({ id: "a", list: Array.from({ length: 600 }, (_, n) => ({ n })) }) && wasLarge()).toBe(true);
+    expect(look({ id: "x", words: ["a"] }) && wasLarge()).toBe(false);
   });
 });

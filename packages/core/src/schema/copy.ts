@@ -260,10 +260,10 @@ const mostNodes = 200;
 /**
  * Generates a function that copies values of the schema's shape: 5 to 10 times as fast as the general copy, because the
  * engine knows the keys (nested arguments of the benchmark: 840 → 130 ns). It validates nothing. A part that the schema
- * does not spell out, or that does not have the keys that the schema lists, is copied by the general copy. Undefined
- * when there is nothing to gain, or when code cannot be generated.
+ * does not spell out, or that does not have the keys that the schema lists, is copied by `copyOther`. Undefined when there
+ * is nothing to gain, or when code cannot be generated.
  */
-export function compileCopier(schema: JsonSchemaObject): Copier | undefined {
+export function compileCopier(schema: JsonSchemaObject, copyOther = copyPart): Copier | undefined {
   const writer: Writer = { functions: [], nodes: 0 };
   if (!isRecord(schema.properties)) return undefined;
   const name = writeObject(schema.properties, listOf(schema.required), writer, 0);
@@ -271,7 +271,7 @@ export function compileCopier(schema: JsonSchemaObject): Copier | undefined {
   try {
     const source = `"use strict";\n${writer.functions.join("\n")}\nreturn ${name};`;
     // The source is generated here; keys are quoted.
-    const copy = new Function("copyPart", "countParts", source)(copyPart, countParts) as Copier;
+    const copy = new Function("copyPart", "countParts", source)(copyOther, countParts) as Copier;
     return (value) => {
       seen = 0;
       characters = 0;
@@ -284,6 +284,18 @@ export function compileCopier(schema: JsonSchemaObject): Copier | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Generates a function that looks through values: it returns undefined unless all own keys are listed, so that
+ * `withoutPrototypeKeys` would return the value itself. Although it makes a copy on its way, it is faster than
+ * the general look (a call with nested arguments: 1,150 → 1,070 ns).
+ */
+export function compileLooker(schema: JsonSchemaObject): Copier | undefined {
+  return compileCopier(schema, (value) => {
+    if (typeof value === "object" && value !== null && !isHarmless(value, 0)) throw tooLarge({});
+    return value;
+  });
 }
 
 interface Writer {

@@ -1,4 +1,4 @@
-import { editCopy, wasLarge, withoutPrototypeKeys } from "./copy.ts";
+import { type Copier, compileLooker, editCopy, wasLarge, withoutPrototypeKeys } from "./copy.ts";
 import { hashValue } from "./hash.ts";
 import { describeFailure, maximumIssues, mismatch, type SchemaIssue, unknownKey } from "./issue.ts";
 import { type FoundKey, KeyGuide, type KnownKeys, knownKeys, lostKeys, unknownKeys } from "./known-keys.ts";
@@ -22,11 +22,19 @@ export interface LibrarySchema {
   jsonSchema(): JsonSchemaObject;
 }
 
+/** The keys that parsing accepts. All are undefined when the schema does not list them. */
+interface ListedKeys {
+  readonly known: KnownKeys | undefined;
+  readonly guide: KeyGuide | undefined;
+  /** Returns undefined for a value that has others. */
+  readonly areAll: Copier | undefined;
+}
+
 /** A schema of Zod or of any other library, behind the interface all schemas share. */
 export class LibraryValidator implements CompiledSchema {
   readonly kind: SchemaKind;
   readonly #schema: LibrarySchema;
-  #keys: { readonly known: KnownKeys | undefined; readonly guide: KeyGuide | undefined } | undefined;
+  #keys: ListedKeys | undefined;
   #json: JsonSchemaObject | undefined;
 
   constructor(schema: LibrarySchema) {
@@ -41,12 +49,17 @@ export class LibraryValidator implements CompiledSchema {
 
   validate(value: unknown, options?: ValidateOptions): SchemaOutcome | Promise<SchemaOutcome> {
     try {
-      const clean = withoutPrototypeKeys(value);
+      const { areAll, known } = this.#listedKeys();
+      const areListed = areAll?.(value) !== undefined;
+      const clean = areListed ? value : withoutPrototypeKeys(value);
       const isLarge = wasLarge();
       const parsed = this.#schema.parse(clean, options);
-      const outcome = isPromise(parsed)
-        ? parsed.then((settled) => this.#finish(settled, clean, options)).catch(failed)
-        : this.#finish(parsed, clean, options);
+      let outcome = parsed;
+      if (isPromise(parsed))
+        outcome = parsed.then((settled) => this.#finish(settled, clean, options)).catch(failed);
+      // Of a value with no other keys than the listed ones, parsing drops none.
+      else if (!areListed || known === undefined || options?.strict)
+        outcome = this.#finish(parsed, clean, options);
       if (!isLarge) return outcome;
       return isPromise(outcome) ? outcome.then(markLarge) : markLarge(outcome);
     } catch (error) {
@@ -113,7 +126,11 @@ export class LibraryValidator implements CompiledSchema {
   #listedKeys() {
     if (this.#keys === undefined) {
       const listing = this.#schema.keySchema();
-      this.#keys = { known: listing && knownKeys(listing), guide: listing && new KeyGuide(listing) };
+      this.#keys = {
+        known: listing && knownKeys(listing),
+        guide: listing && new KeyGuide(listing),
+        areAll: listing && compileLooker(listing),
+      };
     }
     return this.#keys;
   }

@@ -3,14 +3,13 @@ import {
   PermissionDeniedError,
   type RegistryView,
   Tool,
-  type ToolDefinition,
   ToolError,
   type ToolErrorResponse,
   type ToolInfo,
   ToolNotFoundError,
   type ToolRegistry,
-  toDefinition,
 } from "@toolrack/core";
+import { type ToolDefinition, toDefinition } from "@toolrack/core/format";
 import {
   definitionOf,
   firstSentence,

@@ -1,4 +1,4 @@
-import { fromTagArguments, toDefinition, toTagResult } from "@toolrack/core";
+import { fromTagArguments, toDefinition, toTagResult } from "@toolrack/core/format";
 import { readTagText } from "@toolrack/core/internal";
 import { asRecord } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";

@@ -1,13 +1,11 @@
 import {
   type RegistrySnapshot,
   Tool,
-  type ToolCallRequest,
   type ToolInfo,
   type ToolRegistry,
   type ToolState,
-  toOpenAIToolMessage,
-  toOpenAITools,
 } from "@toolrack/core";
+import { type ToolCallRequest, toOpenAIToolMessage, toOpenAITools } from "@toolrack/core/format";
 import { estimateTokens, mayBeCalledBy, nearestNames } from "@toolrack/core/internal";
 import { type Grant, masterGrant } from "../access/index.ts";
 import type { CallRequest, CallService, EndedCall } from "../calls/index.ts";

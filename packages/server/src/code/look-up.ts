@@ -1,4 +1,5 @@
-import { signatureOf, type ToolContext, type ToolInfo, type ToolResult } from "@toolrack/core";
+import type { ToolContext, ToolInfo, ToolResult } from "@toolrack/core";
+import { signatureOf } from "@toolrack/core/format";
 import { toSignatures } from "@toolrack/core/internal";
 import { declaredTool } from "../calls/index.ts";
 import { reasonOf } from "../helpers/index.ts";

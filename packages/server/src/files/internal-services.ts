@@ -1,12 +1,6 @@
 import { join, relative, resolve, sep } from "node:path";
-import {
-  type RegistryReader,
-  type ToolInfo,
-  type ToolResult,
-  toDefinition,
-  toMcpResult,
-  toOpenAITools,
-} from "@toolrack/core";
+import { type RegistryReader, type ToolInfo, type ToolResult, toMcpResult } from "@toolrack/core";
+import { toDefinition, toOpenAITools } from "@toolrack/core/format";
 import { originOf, type Workspace } from "../config/index.ts";
 
 /** The part of a tool's `ctx` that these classes use. Calls made through it are children of the tool's call. */

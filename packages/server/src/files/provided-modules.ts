@@ -9,6 +9,7 @@ import {
   type ToolResult,
   toMcpResult,
 } from "@toolrack/core";
+import * as format from "@toolrack/core/format";
 import { defineConfig } from "../config/index.ts";
 import { currentCall } from "../helpers/current-call.ts";
 import { InternalToolLoader, McpService } from "./internal-services.ts";
@@ -19,6 +20,7 @@ const zodEntries = ["zod", "zod/v3", "zod/v4", "zod/v4/core", "zod/v4/mini", "zo
 /** The modules that tool files may import although nobody installed or wrote them. */
 export const providedModules: readonly VirtualModule[] = [
   { id: "core", pattern: /^@toolrack\/core$/ },
+  { id: "format", pattern: /^@toolrack\/core\/format$/ },
   { id: "toolrack", pattern: /^toolrack$/ },
   // Toolrack's copy of Zod is used only when the file's own project has no Zod.
   ...zodEntries.map((id) => ({ id, pattern: new RegExp(`^${id}$`) })),
@@ -48,8 +50,12 @@ export function provideModule(id: string, importer: string, parts: ProvidedParts
     case "core":
       coreModule ??= Object.freeze(asModule(core));
       return coreModule;
+    case "format":
+      return asModule(format);
     case "toolrack":
-      toolrackModule ??= Object.freeze(asModule({ defineConfig, InternalToolLoader, McpService, ...core }));
+      toolrackModule ??= Object.freeze(
+        asModule({ defineConfig, InternalToolLoader, McpService, ...core, ...format }),
+      );
       return toolrackModule;
     case "plugin":
       return asModule({ tool: pluginTool(importer) });

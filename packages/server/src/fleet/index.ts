@@ -1,6 +1,6 @@
 export { type Channel, type Listener, NodeSilent } from "./channel.ts";
 export type { LaneWorker, LaneWorkerOptions } from "./lane-worker.ts";
-export type { LaneQueue, LanesConfig, WorkerView } from "./lane-workers.ts";
+export type { LaneQueue, LanesConfig, LaneView } from "./lane-workers.ts";
 export type { Lanes, LanesOptions } from "./lanes.ts";
 export { Nodes, type NodeView } from "./nodes.ts";
 

@@ -1,21 +1,31 @@
 import { hostname } from "node:os";
-import type { CallLink, Logger, RackEvent, ToolErrorResponse, ToolInfo, ToolRegistry } from "@toolrack/core";
+import type { CallLink, Logger, RackEvent, ToolInfo, ToolRegistry } from "@toolrack/core";
 import { revivedError } from "@toolrack/core/internal";
 import type { Worker } from "bullmq";
 import { productVersion, reasonOf } from "../helpers/index.ts";
 import type { CallStore } from "../store/index.ts";
-import type { LaneLink, LaneMessage } from "./lane-link.ts";
+import {
+  CALL,
+  type Handover,
+  type LaneEvent,
+  type LaneJob,
+  type Reply,
+  type ServerMessage,
+  WHO,
+  WORKER,
+  type WorkerNews,
+  type WorkerQuestion,
+} from "./handover.ts";
+import type { LaneLink } from "./lane-link.ts";
 import {
   ANNOUNCE_EVERY,
-  FORGET_AFTER,
   type LaneQueue,
   type LanesConfig,
   laneFinder,
   queuesFor,
   versionOf,
-  type WorkerView,
+  type WorkerNotice,
 } from "./lane-workers.ts";
-import type { Handover, LaneEvent, LaneJob } from "./lanes.ts";
 
 export interface LaneWorkerOptions {
   readonly link: LaneLink;
@@ -54,7 +64,8 @@ interface Listening {
 }
 
 interface Performed {
-  readonly node: string;
+  /** The server that admitted the call. */
+  readonly server: string;
   events: LaneEvent[];
   timer: NodeJS.Timeout | undefined;
   pause: Disposable | undefined;
@@ -81,17 +92,25 @@ export class LaneWorker {
     this.#options = options;
     const { link, registry, config } = options;
     this.#laneOf = laneFinder(config);
-    link.listen((message) => this.#hear(message));
+    // Only servers of this rack can seal a message.
+    link.channel.listen(CALL, (message) => this.#hear(message as ServerMessage));
+    link.channel.listen(WHO, () => this.#announce());
+    link.channel.onGap(() => this.#announce());
     this.#unsubscribe = registry.subscribe(
       (event) => this.#note(event),
       ["tools", "progress", "log", "state"],
     );
-    this.#announcing = setInterval(() => this.#announce("here"), ANNOUNCE_EVERY).unref();
+    this.#announcing = setInterval(() => this.#announce(), ANNOUNCE_EVERY).unref();
     this.#choose();
   }
 
   get running(): number {
     return this.#performed.size;
+  }
+
+  /** The lanes that it serves: those that were asked for, or those of its tools. */
+  get lanes(): readonly string[] {
+    return this.#options.lanes ?? [...new Set(this.queues.map(({ lane }) => lane))];
   }
 
   get queues(): readonly LaneQueue[] {
@@ -105,7 +124,7 @@ export class LaneWorker {
     clearTimeout(this.#choosing);
     this.#unsubscribe();
     const { link, registry } = this.#options;
-    this.#announce("gone");
+    this.#announce(true);
     for (const { worker } of this.#listening.values()) this.#retire(worker);
     const timer = setTimeout(() => {
       for (const callId of this.#performed.keys()) registry.cancel(callId, "the worker is stopping");
@@ -133,7 +152,7 @@ export class LaneWorker {
     }
     for (const queue of chosen) if (!this.#listening.has(queue.name)) this.#listen(queue);
     this.#balance();
-    this.#announce("here");
+    this.#announce();
     this.onQueues(chosen);
   }
 
@@ -194,38 +213,38 @@ export class LaneWorker {
 
   /** Performs a call, if this process gets it. What cannot be performed here stays as its row says. */
   async #run({ callId, handover: text }: LaneJob, age: number): Promise<void> {
-    const { link, registry, unseal, enter } = this.#options;
+    const { calls, registry, unseal, enter } = this.#options;
     const written = text ?? (await this.#read(callId, age));
     if (written === undefined) return;
     const handover: Handover = JSON.parse(unseal(written));
-    const { call, node } = handover;
+    const { call, instance: server } = handover;
     const tool = registry.get(call.toolName);
     if (tool === undefined || versionOf(tool) !== handover.version) {
-      await link.send(node, { kind: "declined", callId });
+      this.#tell(server, callId, { kind: "declined" });
       return;
     }
     if (!(await this.#take(handover, written, age))) return;
-    const performed: Performed = { node, events: [], timer: undefined, pause: undefined };
+    const performed: Performed = { server, events: [], timer: undefined, pause: undefined };
     this.#performed.set(callId, performed);
     // Most calls have ended before it would be told that they began.
-    const telling = setTimeout(
-      () => void link.send(node, { kind: "began", callId }).catch(() => {}),
-      TELL_EVERY,
-    );
+    const telling = setTimeout(() => this.#tell(server, callId, { kind: "began" }), TELL_EVERY);
     try {
       const recording = enter(handover);
       const outcome = await registry.perform(call, this.#linkOf(handover));
       const { recorded } = await recording;
-      clearTimeout(telling);
+      await calls.lanes.commit(callId);
       this.#flush(callId, performed);
-      const told = link.send(node, { kind: "ended", callId, performed: outcome, isRecorded: recorded });
-      // While Redis is away, the server finds the end in the row.
-      await untilToldOrDown(told, link);
+      this.#tell(server, callId, { kind: "ended", performed: outcome, isRecorded: recorded });
     } finally {
       clearTimeout(telling);
       clearTimeout(performed.timer);
       this.#performed.delete(callId);
     }
+  }
+
+  /** Not waited for: what a server does not hear, it finds in the row. */
+  #tell(server: string, callId: string, news: WorkerNews): void {
+    void this.#options.link.channel.send(server, CALL, { ...news, callId }).catch(() => {});
   }
 
   /** Reads the handover from the row, which may just be being written. Undefined when the call has ended. */
@@ -259,17 +278,16 @@ export class LaneWorker {
     }
   }
 
-  #linkOf({ node, call: { callId } }: Handover): CallLink {
-    const { link } = this.#options;
-    const request = async (message: LaneMessage, signal?: AbortSignal): Promise<unknown> => {
+  #linkOf({ instance: server, call: { callId } }: Handover): CallLink {
+    const { channel } = this.#options.link;
+    const ask = async (question: WorkerQuestion): Promise<unknown> => {
       this.#waiting++;
       this.#balance();
       try {
-        return await link.request(node, { ...message, callId }, signal);
-      } catch (thrown) {
-        const response = thrown instanceof Error && "response" in thrown ? thrown.response : undefined;
-        // The server gives the plain form of its errors.
-        throw response === undefined ? thrown : revivedError(response as ToolErrorResponse);
+        const answer = await channel.request(server, CALL, { ...question, callId }, Number.POSITIVE_INFINITY);
+        const { value, error } = answer as Reply; // As servers answer.
+        if (error !== undefined) throw revivedError(error);
+        return value;
       } finally {
         this.#waiting--;
         this.#balance();
@@ -278,24 +296,24 @@ export class LaneWorker {
     return {
       call: (name, input, options) =>
         // The server answers with the result.
-        request({ kind: "call", name, input, options }) as ReturnType<CallLink["call"]>,
-      ask: (text, details) => request({ kind: "ask", text, details }) as Promise<void>, // It answers nothing.
-      request: (method, params, signal) => request({ kind: "client", method, params }, signal),
-      notify: (method, params) =>
-        void link.send(node, { kind: "notify", callId, method, params }).catch(() => {}),
+        ask({ kind: "call", name, input, options }) as ReturnType<CallLink["call"]>,
+      ask: (text, details) => ask({ kind: "ask", text, details }) as Promise<void>, // It answers nothing.
+      request: (method, params, signal) => untilAborted(ask({ kind: "client", method, params }), signal),
+      notify: (method, params) => this.#tell(server, callId, { kind: "notify", method, params }),
     };
   }
 
   /** Hears what servers say of calls that are performed here. */
-  #hear({ kind, callId, error, isWaiting }: LaneMessage): void {
-    const id = String(callId);
-    const performed = this.#performed.get(id);
+  #hear(said: ServerMessage): void {
+    const performed = this.#performed.get(said.callId);
     if (performed === undefined) return;
     const { registry } = this.#options;
-    if (kind === "abort") registry.abort(id, error as ToolErrorResponse); // As servers send it.
-    if (kind !== "waiting") return;
+    if (said.kind === "abort") {
+      registry.abort(said.callId, said.error);
+      return;
+    }
     performed.pause?.[Symbol.dispose]();
-    performed.pause = isWaiting === true ? registry.pause(id) : undefined;
+    performed.pause = said.isWaiting ? registry.pause(said.callId) : undefined;
   }
 
   #note(event: RackEvent): void {
@@ -321,27 +339,29 @@ export class LaneWorker {
     clearTimeout(performed.timer);
     performed.timer = undefined;
     if (performed.events.length === 0) return;
-    const { events, node } = performed;
+    const { events, server } = performed;
     performed.events = [];
-    void this.#options.link.send(node, { kind: "events", callId, events }).catch(() => {});
+    this.#tell(server, callId, { kind: "events", events });
   }
 
-  #announce(kind: "here" | "gone"): void {
+  /** Tells all servers which calls this worker takes, or that it takes no more. */
+  #announce(isGone = false): void {
     const { link, concurrency, calls } = this.#options;
     if (!link.isUp) return;
-    const lanes = this.#options.lanes ?? [...new Set(this.queues.map(({ lane }) => lane))];
-    const worker: WorkerView = {
-      ...{ id: link.id, instance: calls.lanes.instance, host: hostname(), pid: process.pid },
-      ...{ version: productVersion(), lanes, concurrency, running: this.running },
-      ...{ startedAt: this.#startedAt, queues: this.queues },
+    const notice: WorkerNotice = {
+      isGone,
+      view: {
+        ...{ id: calls.lanes.instance, host: hostname(), pid: process.pid, version: productVersion() },
+        ...{
+          lanes: this.lanes,
+          concurrency,
+          running: this.running,
+          startedAt: this.#startedAt,
+          queues: this.queues,
+        },
+      },
     };
-    const keptFor = kind === "here" ? FORGET_AFTER : 1;
-    void link.tell(`workers.${link.id}`, { kind, worker }, keptFor).catch(() => {});
-  }
-
-  /** Announces the worker at once, because Redis is back. */
-  announceNow(): void {
-    this.#announce("here");
+    link.channel.publish(WORKER, notice);
   }
 }
 
@@ -351,16 +371,10 @@ function pause(milliseconds: number): Promise<void> {
   });
 }
 
-/** Waits until a message is sent, but not while Redis is away: that would hold up the place of a call. */
-function untilToldOrDown(told: Promise<unknown>, link: LaneLink): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearInterval(timer);
-      resolve();
-    };
-    const timer = setInterval(() => {
-      if (!link.isUp) end();
-    }, 250);
-    told.then(end, end);
-  });
+function untilAborted(answer: Promise<unknown>, signal: AbortSignal): Promise<unknown> {
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  const giveUp = () => reject(signal.reason);
+  signal.addEventListener("abort", giveUp, { once: true });
+  answer.then(resolve, reject);
+  return promise.finally(() => signal.removeEventListener("abort", giveUp));
 }

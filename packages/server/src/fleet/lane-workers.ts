@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
-import { type ToolInfo, toDefinition } from "@toolrack/core";
+import type { ToolInfo } from "@toolrack/core";
+import { toDefinition } from "@toolrack/core/format";
 import { hashValue } from "@toolrack/core/internal";
-import { matchesPattern } from "../config/index.ts";
-import type { LaneMessage } from "./lane-link.ts";
+import { toolMatcher } from "../config/index.ts";
+import type { LaneLink } from "./lane-link.ts";
 
 /** What the config says of a lane. */
 export interface LaneConfig {
-  /** Patterns of the names of tools that run in this lane, beside those that name it in their metadata. */
+  /** Patterns of the names of tools, or `mcp:SERVER`, that run in this lane, beside those that name it in their metadata. */
   readonly tools?: readonly string[];
   /** How many calls may wait in the lane before new ones are answered with `busy`. Default 1,000. */
   readonly maxWaiting?: number;
@@ -34,8 +35,8 @@ export interface LaneQueue {
 
 /** What a worker tells of itself. */
 export interface WorkerView {
+  /** The id of its process, as in the rows of the calls that it performs. */
   readonly id: string;
-  readonly instance: string;
   readonly host: string;
   readonly pid: number;
   readonly version: string;
@@ -46,21 +47,34 @@ export interface WorkerView {
   readonly queues: readonly LaneQueue[];
 }
 
+/** A lane, as a server sees it. */
+export interface LaneView {
+  readonly name: string;
+  /** How many calls wait for a worker. */
+  readonly waiting: number;
+  /** The names of its tools, as this server has them. */
+  readonly tools: readonly string[];
+  readonly workers: readonly WorkerView[];
+}
+
+/** What workers tell all servers: that they are there, or that they take no more calls. */
+export interface WorkerNotice {
+  readonly view: WorkerView;
+  readonly isGone: boolean;
+}
+
 /** Milliseconds between two announcements of a worker, and after which one that is silent is forgotten. */
 export const ANNOUNCE_EVERY = 3_000;
 export const FORGET_AFTER = 10_000;
 
 /** Returns a function that tells the lane of a tool: as its metadata says, or else a pattern of the config. */
 export function laneFinder(config: LanesConfig): (tool: ToolInfo) => string | undefined {
-  const patterns = Object.entries(config).flatMap(([lane, { tools = [] }]) =>
-    tools.map((pattern) => ({ lane, pattern })),
-  );
+  const lanes = Object.entries(config).map(([lane, { tools }]) => ({ lane, matches: toolMatcher(tools) }));
   const known = new WeakMap<ToolInfo, { readonly lane: string | undefined }>();
   return (tool) => {
     let found = known.get(tool);
     if (found === undefined) {
-      const { lane = patterns.find(({ pattern }) => matchesPattern(pattern, tool.name))?.lane } =
-        tool.metadata;
+      const { lane = lanes.find(({ matches }) => matches(tool))?.lane } = tool.metadata;
       found = { lane };
       known.set(tool, found);
     }
@@ -68,9 +82,14 @@ export function laneFinder(config: LanesConfig): (tool: ToolInfo) => string | un
   };
 }
 
-/** The version of a tool: what its source says, and otherwise its definition. */
+/**
+ * The version of a tool: what its source says, and otherwise what callers are shown of it. Its metadata is left out: that of an
+ * upstream's tool says whether the upstream is starting or ready, which differs from process to process.
+ */
 export function versionOf(tool: ToolInfo): string {
-  return tool.version ?? hashValue(toDefinition(tool)).slice(0, 16);
+  if (tool.version !== undefined) return tool.version;
+  const { metadata: _, ...shown } = toDefinition(tool);
+  return hashValue(shown).slice(0, 16);
 }
 
 /**
@@ -116,24 +135,18 @@ export class WorkerDirectory {
   /** Called when a worker came, changed or left. */
   onChange: () => void = () => {};
 
-  note(message: LaneMessage): void {
-    const view = message.worker as WorkerView; // Only workers of this rack can seal a message.
+  note({ view, isGone }: WorkerNotice): void {
     const before = this.#workers.get(view.id)?.view;
-    if (message.kind === "gone") this.#workers.delete(view.id);
+    if (isGone) this.#workers.delete(view.id);
     else this.#workers.set(view.id, { view, until: Date.now() + FORGET_AFTER });
     const isSame = before !== undefined && namesOf(before) === namesOf(view);
-    if (message.kind === "gone" || !isSame) this.onChange();
+    if (isGone || !isSame) this.onChange();
   }
 
   list(): WorkerView[] {
     const now = Date.now();
     for (const [id, { until }] of this.#workers) if (until < now) this.#workers.delete(id);
     return Array.from(this.#workers.values(), ({ view }) => view);
-  }
-
-  /** The node of the process with this id in the store. */
-  nodeOf(instance: string): string | undefined {
-    return this.list().find((view) => view.instance === instance)?.id;
   }
 
   /** The queue to which most workers listen that have this version of the tool. */
@@ -163,4 +176,92 @@ export class WorkerDirectory {
 
 function namesOf({ queues }: WorkerView): string {
   return queues.map(({ name }) => name).join();
+}
+
+interface LaneCountsOptions {
+  readonly link: Pick<LaneLink, "isUp" | "queue">;
+  readonly config: LanesConfig;
+  readonly directory: WorkerDirectory;
+  /** How many calls of the lane wait that are in no queue. */
+  readonly countHomeless: (lane: string) => number;
+}
+
+interface LaneCount {
+  waiting: number;
+  perSecond: number;
+  /** How many calls of this process have ended since `countedAt`. */
+  ended: number;
+  countedAt: number;
+}
+
+const USUAL_MOST_WAITING = 1_000;
+const COUNT_EVERY = 500;
+
+/** How many calls wait in each lane, as far as it is known without waiting for Redis. */
+export class LaneCounts {
+  readonly #options: LaneCountsOptions;
+  readonly #counts = new Map<string, LaneCount>();
+
+  constructor(options: LaneCountsOptions) {
+    this.#options = options;
+  }
+
+  waiting(lane: string): number {
+    return Math.max(0, this.#count(lane).waiting);
+  }
+
+  /** A call of this process has come to the lane, has begun at a worker, has ended. */
+  entered(lane: string): void {
+    this.#count(lane).waiting++;
+  }
+  began(lane: string): void {
+    this.#count(lane).waiting--;
+  }
+  ended(lane: string): void {
+    this.#count(lane).ended++;
+  }
+
+  /** Undefined unless as many calls wait as may: then also how many seconds a caller should wait. */
+  busy(lane: string): { readonly waiting: number; readonly seconds: number } | undefined {
+    const { waiting, perSecond } = this.#count(lane);
+    const most = this.#options.config[lane]?.maxWaiting ?? USUAL_MOST_WAITING;
+    if (waiting < most) return undefined;
+    // As long as a tenth of the queue takes at the speed of the last seconds.
+    const seconds = Math.ceil(Math.min(60, Math.max(1, most / 10 / Math.max(1, perSecond))));
+    return { waiting, seconds };
+  }
+
+  #count(lane: string): LaneCount {
+    let count = this.#counts.get(lane);
+    if (count === undefined) {
+      count = { waiting: 0, perSecond: 0, ended: 0, countedAt: 0 };
+      this.#counts.set(lane, count);
+    }
+    const now = Date.now();
+    const since = now - count.countedAt;
+    if (since > COUNT_EVERY && this.#options.link.isUp) {
+      count.perSecond = count.countedAt === 0 ? 0 : (count.ended * 1_000) / since;
+      count.ended = 0;
+      count.countedAt = now;
+      void this.#recount(lane, count);
+    }
+    return count;
+  }
+
+  async #recount(lane: string, count: LaneCount): Promise<void> {
+    const { link, directory, countHomeless } = this.#options;
+    const names = new Set(
+      directory
+        .list()
+        .flatMap(({ queues }) => queues.flatMap((queue) => (queue.lane === lane ? [queue.name] : []))),
+    );
+    const counted = Array.from(names, (name) =>
+      link
+        .queue(name)
+        .getWaitingCount()
+        .catch(() => 0),
+    );
+    const queued = (await Promise.all(counted)).reduce((sum, one) => sum + one, 0);
+    count.waiting = queued + countHomeless(lane);
+  }
 }

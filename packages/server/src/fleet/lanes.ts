@@ -1,39 +1,42 @@
-import type {
-  AdmittedCall,
-  CallDispatcher,
-  HandedCall,
-  Logger,
-  PerformedCall,
-  ToolError,
-  ToolErrorResponse,
-  ToolInfo,
-  ToolRegistry,
+import {
+  type CallDispatcher,
+  type HandedCall,
+  isToolError,
+  type Logger,
+  type PerformedCall,
+  type ToolError,
+  type ToolErrorResponse,
+  type ToolInfo,
+  type ToolRegistry,
 } from "@toolrack/core";
 import { reasonOf } from "../helpers/index.ts";
-import type { CallStore, LaneCall, StartedCall } from "../store/index.ts";
-import type { LaneLink, LaneMessage } from "./lane-link.ts";
-import { isRepeatable, type LanesConfig, laneFinder, versionOf, WorkerDirectory } from "./lane-workers.ts";
-
-/** All that a worker needs to perform a call, as it stands encrypted in the call's row. */
-export interface Handover {
-  readonly call: AdmittedCall;
-  readonly lane: string;
-  readonly version: string;
-  readonly isIdempotent: boolean;
-  /** The node and the process that admitted the call. */
-  readonly node: string;
-  readonly instance: string;
-  /** What the room of calls has to say of the call, for its record. */
-  readonly about: unknown;
-  /** From what the row is made, when the worker may be quicker than the server to write it. */
-  readonly started?: StartedCall | undefined;
-}
-
-/** What stands in a queue: which call it is and, unless that is long, the handover. */
-export interface LaneJob {
-  readonly callId: string;
-  readonly handover?: string;
-}
+import type { CallStore, StartedCall } from "../store/index.ts";
+import {
+  CALL,
+  type Handover,
+  jobIdOf,
+  type LaneEvent,
+  type LaneJob,
+  LONGEST_JOB,
+  type Reply,
+  type ServerMessage,
+  WHO,
+  WORKER,
+  type WorkerMessage,
+} from "./handover.ts";
+import type { LaneLink } from "./lane-link.ts";
+import {
+  isRepeatable,
+  LaneCounts,
+  type LanesConfig,
+  type LaneView,
+  laneFinder,
+  versionOf,
+  WorkerDirectory,
+  type WorkerNotice,
+  type WorkerView,
+} from "./lane-workers.ts";
+import { GRACE, takeUpLeftCalls } from "./left-calls.ts";
 
 export interface LanesOptions {
   readonly link: LaneLink;
@@ -90,14 +93,10 @@ const SWEEP_EVERY = 3_000;
 const LOOK_AGAIN_AFTER = 5_000;
 /** Milliseconds that a worker has to end a call that was cancelled or whose time is over. */
 const ABORT_LIMIT = 2_500;
-/** Milliseconds that a worker has more than the caller, so that it is the one who says that the time is over. */
-const GRACE = 1_000;
-/** Milliseconds after which a call that was put into a queue gets its row from here. Most have ended by then. */
-const WRITE_AFTER = 10;
+/** Milliseconds after which a call that was put into a queue gets its row from here, unless a worker has taken it and written the row. */
+const WRITE_AFTER = 100;
 /** Milliseconds between two attempts to write a row while the store is away. */
 const WRITE_AGAIN = 200;
-const USUAL_MOST_WAITING = 1_000;
-const COUNT_EVERY = 500;
 
 /**
  * The lanes as a server sees them: it hands calls over to workers and waits for their end. The row of a call is the truth;
@@ -110,7 +109,7 @@ export class Lanes implements CallDispatcher {
   readonly #open = new Map<string, OpenCall>();
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  readonly #counts = new Map<string, LaneCount>();
+  readonly #counts: LaneCounts;
   #polling = false;
   #sweptAt = 0;
 
@@ -118,10 +117,19 @@ export class Lanes implements CallDispatcher {
     this.#options = options;
     this.#laneOf = laneFinder(options.config);
     const { link, registry } = options;
-    link.listen((message, from) => this.#hear(message, from));
+    this.#counts = new LaneCounts({
+      ...{ link, config: options.config, directory: this.directory },
+      // Calls without a queue wait too.
+      countHomeless: (lane) =>
+        [...this.#open.values()].filter((open) => open.lane === lane && open.queue === undefined).length,
+    });
+    const { channel } = link;
+    // Only nodes of this rack can seal a message, and they send what the types of messages say.
+    channel.listen(CALL, (message, from) => this.#hear(message as WorkerMessage, from));
+    channel.listen(WORKER, (notice) => this.directory.note(notice as WorkerNotice)); // As workers publish it.
+    channel.onGap(() => channel.publish(WHO, {}));
     link.onUp = () => this.#enqueueAll();
     this.directory.onChange = () => this.#enqueueAll();
-    void link.follow("workers", (message) => this.directory.note(message)).catch(() => {});
     this.#timer = setInterval(() => void this.#poll(), POLL_EVERY).unref();
     // A call that waits for a person, itself or in a child, must not run out of time at its worker.
     this.#unsubscribe = registry.subscribe(
@@ -130,7 +138,7 @@ export class Lanes implements CallDispatcher {
         const { callId, isWaiting } = event;
         const worker = this.#open.get(callId)?.worker;
         if (worker !== undefined)
-          void link.send(worker, { kind: "waiting", callId, isWaiting }).catch(() => {});
+          void this.#tell(worker, { kind: "waiting", callId, isWaiting }).catch(() => {});
       },
       ["waiting"],
     );
@@ -141,18 +149,33 @@ export class Lanes implements CallDispatcher {
     return lane === undefined || this.#options.own?.includes(lane) ? undefined : lane;
   }
 
+  /** All lanes that have a tool here or a worker, by their names. */
+  list(): LaneView[] {
+    const lanes = new Map<string, { tools: string[]; workers: WorkerView[] }>();
+    const at = (lane: string) => {
+      const found = lanes.get(lane) ?? { tools: [], workers: [] };
+      lanes.set(lane, found);
+      return found;
+    };
+    for (const tool of this.#options.registry.getAll()) {
+      const lane = this.#laneOf(tool);
+      if (lane !== undefined) at(lane).tools.push(tool.name);
+    }
+    for (const worker of this.directory.list())
+      for (const lane of worker.lanes) at(lane).workers.push(worker);
+    return [...lanes]
+      .sort(([one], [other]) => (one < other ? -1 : 1))
+      .map(([name, rest]) => ({ name, waiting: this.#counts.waiting(name), ...rest }));
+  }
+
   /** How long a caller should wait, in seconds, when the lane of the tool has a full queue. */
   busyFor(
     tool: ToolInfo,
   ): { readonly lane: string; readonly waiting: number; readonly seconds: number } | undefined {
     const lane = this.laneOf(tool);
     if (lane === undefined) return undefined;
-    const count = this.#count(lane);
-    const most = this.#options.config[lane]?.maxWaiting ?? USUAL_MOST_WAITING;
-    if (count.waiting < most) return undefined;
-    // As long as a tenth of the queue takes at the speed of the last seconds.
-    const seconds = Math.ceil(Math.min(60, Math.max(1, most / 10 / Math.max(1, count.perSecond))));
-    return { lane, waiting: count.waiting, seconds };
+    const busy = this.#counts.busy(lane);
+    return busy && { lane, ...busy };
   }
 
   submit(lane: string, handed: HandedCall): Promise<PerformedCall> {
@@ -171,8 +194,7 @@ export class Lanes implements CallDispatcher {
     };
     const { callId } = handed;
     this.#open.set(callId, open);
-    const count = this.#count(lane);
-    count.waiting++;
+    this.#counts.entered(lane);
     handed.onAbort = (reason) => {
       open.abort = reason;
       void this.#abort(open);
@@ -180,7 +202,7 @@ export class Lanes implements CallDispatcher {
     void this.#hand(open).catch((error) => open.end.reject(error));
     return open.end.promise.finally(() => {
       this.#open.delete(callId);
-      count.ended++;
+      this.#counts.ended(lane);
       handed.onAbort = undefined;
     });
   }
@@ -197,7 +219,7 @@ export class Lanes implements CallDispatcher {
   }
 
   async #hand(open: OpenCall): Promise<void> {
-    const { calls, link, seal, describe, handed: note } = this.#options;
+    const { calls, seal, describe, handed: note } = this.#options;
     const { handed, lane, version } = open;
     const { callId, tool } = handed;
     const known = describe(callId);
@@ -205,7 +227,7 @@ export class Lanes implements CallDispatcher {
     if (known === undefined) throw new Error(`The call ${callId} is not in the book of live calls.`);
     const handover: Handover = {
       ...{ call: handed.admitted(), lane, version, about: known.about, isIdempotent: isRepeatable(tool) },
-      ...{ node: link.id, instance: calls.lanes.instance },
+      instance: calls.lanes.instance,
     };
     // Nobody else has the id, so the worker may write the row. That takes a write and a wait off most calls.
     const isUnwritten = calls.lanes.postpone(callId) && !known.isClaimed;
@@ -219,7 +241,14 @@ export class Lanes implements CallDispatcher {
     }
     await this.#enqueue(open);
     if (open.queue === undefined) await this.#write(open);
-    else setTimeout(() => void this.#write(open).catch((error) => open.end.reject(error)), WRITE_AFTER);
+    else
+      setTimeout(() => {
+        if (open.worker === undefined) void this.#write(open).catch((error) => open.end.reject(error));
+      }, WRITE_AFTER);
+  }
+
+  #tell(worker: string, message: ServerMessage): Promise<void> {
+    return this.#options.link.channel.send(worker, CALL, message);
   }
 
   /** Writes the row of a call, unless the call has ended. Waits while the store is away. */
@@ -286,7 +315,7 @@ export class Lanes implements CallDispatcher {
 
   /** Ends a call that was cancelled or whose time is over: here when nobody has begun it, and otherwise at its worker. */
   async #abort(open: OpenCall): Promise<void> {
-    const { calls, link, logger } = this.#options;
+    const { calls, logger } = this.#options;
     const { handed, end, abort } = open;
     const { callId } = handed;
     if (abort === undefined) return;
@@ -294,15 +323,16 @@ export class Lanes implements CallDispatcher {
     const timer = setTimeout(() => void this.#settle(open, error), ABORT_LIMIT);
     void end.promise.catch(() => {}).finally(() => clearTimeout(timer));
     try {
-      await this.#write(open);
-      if (await calls.lanes.withdraw(callId)) {
-        if (open.queue !== undefined) void this.#leave(open.queue, callId);
-        end.reject(abort);
-        return;
+      if (open.worker === undefined) {
+        await this.#write(open);
+        if (await calls.lanes.withdraw(callId)) {
+          if (open.queue !== undefined) void this.#leave(open.queue, callId);
+          end.reject(abort);
+          return;
+        }
       }
-      const row = await calls.lanes.read(callId);
-      const worker = open.worker ?? (row && this.directory.nodeOf(row.instance));
-      if (worker !== undefined) await link.send(worker, { kind: "abort", callId, error });
+      const worker = open.worker ?? (await calls.lanes.read(callId))?.instance;
+      if (worker !== undefined) await this.#tell(worker, { kind: "abort", callId, error });
     } catch (thrown) {
       logger.debug(`[lanes] ${callId} could not be cancelled yet: ${reasonOf(thrown)}`);
     }
@@ -339,17 +369,14 @@ export class Lanes implements CallDispatcher {
   }
 
   /** Hears what workers say of calls. What it returns answers a worker's question. */
-  #hear(message: LaneMessage, from: string): unknown {
-    const { kind, callId } = message;
-    const open = this.#open.get(String(callId));
+  #hear(said: WorkerMessage, from: string): Promise<Reply> | undefined {
+    const open = this.#open.get(said.callId);
     if (open === undefined) {
-      if (kind === "began" || kind === "call" || kind === "ask")
+      if (said.kind === "call" || said.kind === "ask" || said.kind === "client")
         throw new Error("The call has ended at the server that it came to.");
       return undefined;
     }
     const { handed } = open;
-    // Only workers of this rack can seal a message, and they send what the kinds of `WorkerMessage` have.
-    const said = message as unknown as WorkerMessage;
     if (said.kind !== "declined" && open.worker === undefined) this.#begin(open, from, said.kind !== "ended");
     switch (said.kind) {
       case "ended":
@@ -358,29 +385,31 @@ export class Lanes implements CallDispatcher {
       case "declined":
         // The worker has another version by now.
         open.queue = undefined;
-        return this.#enqueue(open);
+        void this.#enqueue(open).catch(() => {});
+        return undefined;
       case "events":
         for (const event of said.events) tell(handed, event);
         return undefined;
-      case "call":
-        return handed.call(said.name, said.input, said.options);
-      case "ask":
-        return handed.ask(said.text, said.details);
-      case "client": {
-        const { client } = handed;
-        if (client === undefined) throw new Error("The caller cannot be asked.");
-        return client.request(said.method, said.params);
-      }
       case "notify":
         handed.client?.notify(said.method, said.params);
         return undefined;
+      case "call":
+        return replyOf(handed.call(said.name, said.input, said.options));
+      case "ask":
+        return replyOf(handed.ask(said.text, said.details));
+      case "client": {
+        const { client } = handed;
+        if (client === undefined) throw new Error("The caller cannot be asked.");
+        return replyOf(client.request(said.method, said.params));
+      }
     }
+    return undefined;
   }
 
   /** Notes which node performs the call. The first message of a short call tells that it has ended. */
   #begin(open: OpenCall, node: string, isRunning: boolean): void {
     open.worker = node;
-    this.#count(open.lane).waiting--;
+    this.#counts.began(open.lane);
     if (!isRunning) return;
     open.handed.began(GRACE);
     if (open.abort !== undefined) void this.#abort(open);
@@ -390,9 +419,12 @@ export class Lanes implements CallDispatcher {
   async #poll(): Promise<void> {
     if (this.#polling) return;
     this.#polling = true;
-    const { calls, logger } = this.#options;
+    const { link, calls, unseal, logger } = this.#options;
     try {
-      const waiting = [...this.#open.values()].filter(({ isHanded }) => isHanded);
+      // The others have no row yet.
+      const waiting = [...this.#open.values()].filter(
+        ({ isHanded, worker }) => isHanded || worker !== undefined,
+      );
       for (const callId of await calls.lanes.ended(waiting.map(({ handed }) => handed.callId))) {
         const open = this.#open.get(callId);
         if (open !== undefined) await this.#adopt(open);
@@ -405,7 +437,11 @@ export class Lanes implements CallDispatcher {
       }
       if (now - this.#sweptAt >= SWEEP_EVERY) {
         this.#sweptAt = now;
-        await this.#sweep();
+        const { directory } = this;
+        for (const callId of await takeUpLeftCalls({ link, calls, unseal, directory })) {
+          const open = this.#open.get(callId);
+          if (open !== undefined) await this.#adopt(open);
+        }
       }
     } catch (error) {
       logger.debug(`[lanes] ${reasonOf(error)}`);
@@ -413,99 +449,6 @@ export class Lanes implements CallDispatcher {
       this.#polling = false;
     }
   }
-
-  /** Takes care of calls whose process died: the one that admitted them, or the one that performed them. */
-  async #sweep(): Promise<void> {
-    const { lanes } = this.#options.calls;
-    const left = (await lanes.open()).filter(({ instance }) => instance !== lanes.instance);
-    if (left.length === 0) return;
-    const dead = new Set(await lanes.findDead([...new Set(left.map(({ instance }) => instance))]));
-    for (const call of left) if (dead.has(call.instance)) await this.#takeCare(call);
-  }
-
-  async #takeCare({ callId, instance, toolName, lane }: LaneCall): Promise<void> {
-    const { calls, link, unseal } = this.#options;
-    const row = await calls.lanes.read(callId);
-    if (row === undefined || row.instance !== instance) return;
-    const handover: Handover = JSON.parse(unseal(row.handover));
-    const { deadline } = handover.call;
-    const hasBegun = instance !== handover.instance;
-    if (hasBegun && !handover.isIdempotent) {
-      await calls.lanes.settle(callId, instance, workerDied(toolName));
-    } else if (deadline !== undefined && deadline + GRACE < Date.now()) {
-      await calls.lanes.settle(
-        callId,
-        instance,
-        hasBegun ? workerDied(toolName) : neverBegan(toolName, lane),
-      );
-    } else {
-      // Nobody waits for it here, but it was accepted: it is put into a queue again in case Redis lost it.
-      const queue = this.directory.queueFor(lane, toolName, handover.version);
-      if (queue === undefined || !link.isUp) return;
-      // The job of a worker that died is locked for some seconds, so the call gets another one.
-      const jobId = hasBegun ? `${jobIdOf(callId)}-${instance.slice(0, 8)}` : jobIdOf(callId);
-      await link
-        .queue(queue.name)
-        .add(toolName, { callId }, { jobId, removeOnComplete: true, removeOnFail: true });
-    }
-    const open = this.#open.get(callId);
-    if (open !== undefined) await this.#adopt(open);
-  }
-
-  /** How many calls wait in the lane's queues, as far as it is known without waiting. */
-  #count(lane: string): LaneCount {
-    let count = this.#counts.get(lane);
-    if (count === undefined) {
-      count = { waiting: 0, perSecond: 0, ended: 0, countedAt: 0 };
-      this.#counts.set(lane, count);
-    }
-    const now = Date.now();
-    const since = now - count.countedAt;
-    if (since > COUNT_EVERY && this.#options.link.isUp) {
-      count.perSecond = count.countedAt === 0 ? 0 : (count.ended * 1_000) / since;
-      count.ended = 0;
-      count.countedAt = now;
-      void this.#recount(lane, count);
-    }
-    return count;
-  }
-
-  async #recount(lane: string, count: LaneCount): Promise<void> {
-    const names = new Set<string>();
-    for (const { queues } of this.directory.list())
-      for (const queue of queues) if (queue.lane === lane) names.add(queue.name);
-    const { link } = this.#options;
-    const counted = Array.from(names, (name) =>
-      link
-        .queue(name)
-        .getWaitingCount()
-        .catch(() => 0),
-    );
-    const queued = (await Promise.all(counted)).reduce((sum, one) => sum + one, 0);
-    // Calls without a queue wait too.
-    const homeless = [...this.#open.values()].filter(
-      (open) => open.lane === lane && open.queue === undefined,
-    );
-    count.waiting = queued + homeless.length;
-  }
-}
-
-interface LaneCount {
-  waiting: number;
-  perSecond: number;
-  /** How many calls of this process have ended since `countedAt`. */
-  ended: number;
-  countedAt: number;
-}
-
-/** Characters of a handover that may stand in a queue. */
-const LONGEST_JOB = 32 * 1024;
-
-/** The id of a call's job. BullMQ takes no colons and no plain numbers. */
-export function jobIdOf(callId: string): string {
-  return /^[A-Za-z0-9_-]*[A-Za-z_-][A-Za-z0-9_-]*$/.test(callId)
-    ? callId
-    : `call-${Buffer.from(callId).toString("hex")}`;
 }
 
 /** What the row of a call that has begun is made of, without the rest of its entry in the book. */
@@ -532,62 +475,18 @@ function startedOf(live: StartedCall): StartedCall {
   };
 }
 
-/** What a tool says while it runs. */
-export type LaneEvent =
-  | { readonly type: "progress"; readonly update: Parameters<HandedCall["progress"]>[0] }
-  | {
-      readonly type: "log";
-      readonly level: Parameters<HandedCall["log"]>[0];
-      readonly text: string;
-      readonly at: number;
-    }
-  | { readonly type: "state"; readonly update: Parameters<HandedCall["state"]>[0] };
-
 function tell(handed: HandedCall, event: LaneEvent): void {
   if (event.type === "progress") handed.progress(event.update);
   else if (event.type === "log") handed.log(event.level, event.text, event.at);
   else handed.state(event.update);
 }
 
-type Client = NonNullable<HandedCall["client"]>;
-
-/** What a worker says of a call that it performs, or asks for it. */
-export type WorkerMessage =
-  | { readonly kind: "began" | "declined" }
-  | { readonly kind: "ended"; readonly performed: PerformedCall; readonly isRecorded: boolean }
-  | { readonly kind: "events"; readonly events: readonly LaneEvent[] }
-  | {
-      readonly kind: "call";
-      readonly name: string;
-      readonly input: unknown;
-      readonly options: Parameters<HandedCall["call"]>[2];
-    }
-  | {
-      readonly kind: "ask";
-      readonly text: string;
-      readonly details: Readonly<Record<string, unknown>> | undefined;
-    }
-  | {
-      readonly kind: "client";
-      readonly method: Parameters<Client["request"]>[0];
-      readonly params: object;
-    }
-  | { readonly kind: "notify"; readonly method: string; readonly params: object };
-
-function workerDied(toolName: string): ToolErrorResponse {
-  return {
-    name: "OutcomeUnknownError",
-    code: "outcome_unknown",
-    message: `The worker that ran "${toolName}" ended before the call did. What the tool did until then is not known, and it is not run again by itself: look before calling it again.`,
-    recoverable: true,
-  };
-}
-
-function neverBegan(toolName: string, lane: string): ToolErrorResponse {
-  return {
-    name: "ToolTimeoutError",
-    code: "timed_out",
-    message: `"${toolName}" did not run: no worker of lane "${lane}" took the call in time.`,
-    recoverable: true,
-  };
+/** Keeps the form of an error of the rack on its way to the worker. */
+async function replyOf(answer: Promise<unknown>): Promise<Reply> {
+  try {
+    return { value: await answer };
+  } catch (thrown) {
+    if (isToolError(thrown)) return { error: thrown.toResponse() };
+    throw thrown;
+  }
 }

@@ -47,6 +47,7 @@ export interface ServerOptions extends Partial<HttpSettings> {
   readonly channel?: Channel;
   /** Default: this node alone. */
   readonly nodes?: Nodes;
+  readonly lanes?: HttpServices["lanes"];
   readonly forwarder?: Forwarder | undefined;
   /** Called when somebody asks for the end of this node. The caller of `startServer` then closes it. */
   readonly onDrain?: () => void;
@@ -103,6 +104,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       role: "server",
       calls: () => options.app.registry.activeCalls().length,
     }),
+    lanes,
     forwarder,
     onDrain = () => {},
     approvals = await ApprovalInbox.open({ store, logger }),
@@ -163,6 +165,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     ...{
       store,
       nodes,
+      lanes,
       forwarder,
       approvals,
       schedules,

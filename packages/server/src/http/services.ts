@@ -12,7 +12,7 @@ import type {
 } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
 import type { LoadReport, ToolFiles } from "../files/index.ts";
-import type { Nodes } from "../fleet/index.ts";
+import type { LaneView, Nodes } from "../fleet/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { Sandbox } from "../sandbox/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
@@ -44,6 +44,8 @@ export interface HttpServices extends ServedApp {
   readonly store: Store;
   /** The servers and workers on the same database. */
   readonly nodes: Nodes;
+  /** The lanes with their workers. Undefined without Redis. */
+  readonly lanes: { list(): readonly LaneView[] } | undefined;
   /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
   readonly forwarder: Forwarder | undefined;
   /** Ends this node, or asks another to end, once its calls have. */

@@ -1,11 +1,6 @@
-import {
-  type FormatNote,
-  type ToolDefinition,
-  type ToolInfo,
-  toAnthropicTools,
-  toGeminiTools,
-  toOpenAITools,
-} from "@toolrack/core";
+import type { ToolInfo } from "@toolrack/core";
+import type { ToolDefinition } from "@toolrack/core/format";
+import { type FormatNote, toAnthropicTools, toGeminiTools, toOpenAITools } from "@toolrack/core/format";
 import { canonicalName, definitionTokens, splitWords } from "@toolrack/core/internal";
 import { isRecord, memberAt, pointerSteps } from "@toolrack/core/internal/schema";
 import type { Found } from "./tool-facts.ts";

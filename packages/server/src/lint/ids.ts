@@ -1,4 +1,5 @@
-import type { ToolDefinition, ToolInfo } from "@toolrack/core";
+import type { ToolInfo } from "@toolrack/core";
+import type { ToolDefinition } from "@toolrack/core/format";
 import { definitionOf, searchTerms, splitWords } from "@toolrack/core/internal";
 import { requiredOf } from "@toolrack/core/internal/schema";
 import { actionOf, type Found, ownNameOf, parametersOf } from "./tool-facts.ts";

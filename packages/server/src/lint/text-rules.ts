@@ -1,4 +1,5 @@
-import type { ToolDefinition, ToolInfo } from "@toolrack/core";
+import type { ToolInfo } from "@toolrack/core";
+import type { ToolDefinition } from "@toolrack/core/format";
 import { searchTerms } from "@toolrack/core/internal";
 import { type Found, ownNameOf, type Parameter, parametersOf } from "./tool-facts.ts";
 

@@ -1,4 +1,3 @@
-import { hostname } from "node:os";
 import type { Logger } from "@toolrack/core";
 import type { ToolValues } from "../access/index.ts";
 import type { CallHandover } from "../calls/index.ts";
@@ -22,7 +21,7 @@ export interface LaneParts {
 
 /** Hands calls of lanes over to workers from now on. Does nothing without `REDIS_URL`: then tools of lanes run here. */
 export async function openLanes(parts: LaneParts): Promise<Lanes | undefined> {
-  const opened = await openLink(parts, "server");
+  const opened = await openLink(parts);
   if (opened === undefined) return undefined;
   const { Lanes } = await loadLanes();
   const { registry, book } = parts.app;
@@ -54,7 +53,7 @@ export async function openLaneWorker(
   parts: LaneParts,
   { lanes, concurrency }: Pick<LaneWorkerOptions, "lanes" | "concurrency">,
 ): Promise<LaneWorker> {
-  const opened = await openLink(parts, "worker");
+  const opened = await openLink(parts);
   if (opened === undefined)
     throw new Error(
       "A worker takes its calls from Redis. Set REDIS_URL to the same address as for the servers, such as redis://127.0.0.1:6379.",
@@ -68,16 +67,12 @@ export async function openLaneWorker(
     // What a server says of its own call.
     enter: ({ call, lane, about }) => book.enterAdmitted(call, lane, about as CallHandover),
   });
-  opened.link.onUp = () => worker.announceNow();
   return worker;
 }
 
 type Common = Pick<LanesOptions, "link" | "config" | "registry" | "calls" | "seal" | "unseal" | "logger">;
 
-async function openLink(
-  { app, store, values, logger }: LaneParts,
-  kind: "server" | "worker",
-): Promise<Common | undefined> {
+async function openLink({ app, store, values, logger }: LaneParts): Promise<Common | undefined> {
   const url = process.env.REDIS_URL;
   if (url === undefined || url === "") return undefined;
   const { LaneLink } = await loadLanes();
@@ -86,7 +81,7 @@ async function openLink(
   const { calls } = store;
   const { prefix = "toolrack" } = config.workers ?? {};
   const link = await LaneLink.open({
-    ...{ url, seal, unseal, lanes: calls.lanes, logger, name: `${kind} on ${hostname()}` },
+    ...{ url, seal, unseal, lanes: calls.lanes, logger },
     // A process with another key could not read the calls of this rack, so it must not take them.
     prefix: `${prefix}-${keyId}`,
   });

@@ -26,7 +26,7 @@ import {
 } from "../calls/index.ts";
 import { type CodeRuns, canGoOn } from "../code/index.ts";
 import { loadEnvironment } from "../config/index.ts";
-import { type Channel, Nodes, openChannel } from "../fleet/index.ts";
+import { type Channel, type Lanes, Nodes, openChannel } from "../fleet/index.ts";
 import { defined, plainHost, productVersion, reasonOf } from "../helpers/index.ts";
 import { readServerAddress } from "../helpers/server-address.ts";
 import { type Forwarder, openForwarder } from "../http/wire/index.ts";
@@ -54,6 +54,8 @@ export interface OpenRackOptions {
   readonly recording?: Recording | undefined;
   /** Performs calls of lanes and serves nobody. */
   readonly isWorker?: boolean;
+  /** The lanes of a worker, which are known after it has opened. */
+  readonly lanesServed?: () => readonly string[];
   /** Whether to wait for very many tools of skills. Default true; see `SkillLibrary.open`. */
   readonly isPatient?: boolean;
 }
@@ -65,6 +67,8 @@ export interface OpenedRack {
   /** What the nodes on one PostgreSQL tell each other. */
   readonly channel: Channel;
   readonly nodes: Nodes;
+  /** Undefined without Redis, and in a worker. */
+  readonly lanes: Lanes | undefined;
   /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
   readonly forwarder: Forwarder | undefined;
   readonly approvals: ApprovalInbox;
@@ -175,6 +179,7 @@ export async function openRack(
   const nodes = new Nodes(store, {
     role: options.isWorker === true ? "worker" : "server",
     calls: () => registry.activeCalls().length,
+    ...(options.lanesServed && { more: () => ({ lanes: options.lanesServed?.() ?? [] }) }),
   });
   opened.defer(() => nodes.close());
   const forwarder = channel.isShared
@@ -207,6 +212,7 @@ export async function openRack(
     store,
     channel,
     nodes,
+    lanes,
     forwarder,
     approvals,
     calls,

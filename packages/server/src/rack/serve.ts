@@ -71,7 +71,8 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     const { recording } = options;
     const watch = options.onReload !== undefined;
     const rack = await openRack(root, { logger, watch, recording, isPatient: false }, opened);
-    const { app, store, channel, nodes, forwarder, approvals, calls, code, mcp, mcpServers, values } = rack;
+    const { app, store, channel, nodes, lanes, forwarder, approvals, calls, code, mcp, mcpServers, values } =
+      rack;
     const { interrupted } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
@@ -90,6 +91,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
       store,
       channel,
       nodes,
+      lanes,
       forwarder,
       onDrain: () => draining.resolve(),
       approvals,

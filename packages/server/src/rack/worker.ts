@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import type { LoadReport } from "../files/index.ts";
-import type { LaneQueue } from "../fleet/index.ts";
+import type { LaneQueue, LaneWorker } from "../fleet/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
 import { openLaneWorker } from "./lanes.ts";
@@ -38,7 +38,9 @@ export async function work(directory: string, options: WorkOptions): Promise<Wor
   const opened = new AsyncDisposableStack();
   try {
     const watch = onReload !== undefined;
-    const rack = await openRack(resolve(directory), { logger, watch, isWorker: true }, opened);
+    let worker: LaneWorker | undefined;
+    const role = { isWorker: true, lanesServed: () => worker?.lanes ?? [] };
+    const rack = await openRack(resolve(directory), { logger, watch, ...role }, opened);
     const { app, store, values, calls, approvals } = rack;
     if (options.watchdog === true) {
       const { registry, log } = app;
@@ -49,15 +51,17 @@ export async function work(directory: string, options: WorkOptions): Promise<Wor
     // Calls of unreviewed tools should not wait for the sandbox.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
     if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
-    const worker = await openLaneWorker({ app, store, values, logger }, { lanes, concurrency });
-    if (onQueues !== undefined) worker.onQueues = onQueues;
-    opened.defer(() => worker.close(app.config.workers?.drainTimeout ?? DRAIN_LIMIT));
+    const performer = await openLaneWorker({ app, store, values, logger }, { lanes, concurrency });
+    worker = performer;
+    if (onQueues !== undefined) performer.onQueues = onQueues;
+    opened.defer(() => performer.close(app.config.workers?.drainTimeout ?? DRAIN_LIMIT));
+    void rack.nodes.announce();
     if (onReload !== undefined) app.watch(onReload);
     return {
       app,
       engine: store.engine,
       get queues() {
-        return worker.queues;
+        return performer.queues;
       },
       close: () => opened.disposeAsync(),
     };

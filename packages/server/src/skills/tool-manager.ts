@@ -1,12 +1,5 @@
-import {
-  type CallOptions,
-  parseOpenAIToolCalls,
-  type ToolInfo,
-  type ToolRegistry,
-  type ToolResult,
-  toOpenAIToolMessage,
-  toOpenAITools,
-} from "@toolrack/core";
+import type { CallOptions, ToolInfo, ToolRegistry, ToolResult } from "@toolrack/core";
+import { parseOpenAIToolCalls, toOpenAIToolMessage, toOpenAITools } from "@toolrack/core/format";
 import type { StoredSkillTool } from "../store/index.ts";
 import { type LoadedSkill, type SkillToolInfo, skillToolInfo } from "./skill.ts";
 import type { SkillLibrary } from "./skill-library.ts";

@@ -49,7 +49,6 @@ export function resolve(frame: CallFrame): void {
     });
   }
   frame.entry = entry;
-  frame.tool = entry;
   frame.toolName = entry.info.name;
   if (current !== entry) frame.current = current;
   if (current.info.disabled) refuseDisabled(frame, current.info);

@@ -1,4 +1,5 @@
-import { compileSchema, declarationsOf, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import { compileSchema, type JsonSchemaObject, type ToolInfo } from "@toolrack/core";
+import { declarationsOf } from "@toolrack/core/format";
 import { definitionTokens } from "@toolrack/core/internal";
 import { setCommand } from "../../access/index.ts";
 import { declaredTool, isHelperTool } from "../../calls/index.ts";

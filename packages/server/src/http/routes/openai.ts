@@ -1,11 +1,10 @@
+import type { ToolInfo, ToolResult } from "@toolrack/core";
 import {
   parseOpenAIToolCalls,
   type ToolCallRequest,
-  type ToolInfo,
-  type ToolResult,
   toOpenAIToolMessage,
   toOpenAITools,
-} from "@toolrack/core";
+} from "@toolrack/core/format";
 import { isMetaTool, metaToolSettings, searchToolName, shownTools } from "../../calls/index.ts";
 import { pathCall, withCatalogue } from "../../code/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";

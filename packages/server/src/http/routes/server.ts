@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Grant } from "../../access/index.ts";
 import { retentionOf } from "../../config/index.ts";
-import { NodeSilent } from "../../fleet/index.ts";
+import { type LaneView, NodeSilent } from "../../fleet/index.ts";
 import { productVersion } from "../../helpers/index.ts";
 import { DataFolders } from "../../sandbox/index.ts";
 import type { HttpServices } from "../services.ts";
@@ -190,14 +190,17 @@ export function eventRoute({ feed, authenticator }: HttpServices): Route {
 }
 
 /** The servers and workers that share the database. */
-export function nodeRoutes({ nodes, drain }: HttpServices): Route[] {
+export function nodeRoutes({ nodes, lanes, drain }: HttpServices): Route[] {
   const route = routesFor("server", "admin");
   return [
     route("GET /api/nodes", "listNodes", "The servers and workers on the same database", {
       description:
-        "The one that answers comes first. What others tell of themselves is some seconds old. With SQLite there is one.",
-      answer: ["The nodes.", s.items(s.ref("Node"))],
-      handle: () => ({ items: nodes.list() }),
+        "The one that answers comes first. What others tell of themselves is some seconds old. With SQLite there is one. With Redis the lanes are told too, with what each of their workers says of itself.",
+      answer: [
+        "The nodes, and the lanes.",
+        s.object({ items: s.list(s.ref("Node")), lanes: s.list(s.ref("Lane")) }),
+      ],
+      handle: () => ({ items: nodes.list(), lanes: (lanes?.list() ?? []).map(laneOf) }),
     }),
     route("POST /api/nodes/{id}/drain", "drainNode", "Has a node hand over and end", {
       description:
@@ -214,6 +217,15 @@ export function nodeRoutes({ nodes, drain }: HttpServices): Route[] {
       },
     }),
   ];
+}
+
+function laneOf({ workers, ...lane }: LaneView) {
+  return {
+    ...lane,
+    workers: workers.map(({ id, host, pid, version, concurrency, running, startedAt }) => ({
+      ...{ id, name: `${host}:${pid}`, version, concurrency, running, startedAt },
+    })),
+  };
 }
 
 function unknownNode(id: string): HttpError {

@@ -229,6 +229,24 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     },
     "A server or worker on the database.",
   ),
+  Lane: s.object(
+    {
+      name: s.text(),
+      waiting: s.count("Calls that wait for a worker."),
+      tools: s.list(s.text(), "The names of its tools."),
+      workers: s.list(
+        s.object({
+          id: s.text("As in `Node`."),
+          name: s.text("Its machine and the id of its process."),
+          version: s.text(),
+          concurrency: s.count("Calls that it performs at once."),
+          running: s.count("Calls that it performs now, of all its lanes."),
+          startedAt: s.moment(),
+        }),
+      ),
+    },
+    "A lane, as the server that answers sees it.",
+  ),
   Client: s.object(
     {
       name: s.text(),

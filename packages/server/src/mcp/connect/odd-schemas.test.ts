@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AjvJsonSchemaValidator } from "@modelcontextprotocol/client/validators/ajv";
-import { toMcpTools } from "@toolrack/core";
+import { toMcpTools } from "@toolrack/core/format";
 import { expect, it, vi } from "vitest";
 
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import { type ToolInfo, toDefinition } from "@toolrack/core";
+import type { ToolInfo } from "@toolrack/core";
+import { toDefinition } from "@toolrack/core/format";
 import { isRecord } from "../../helpers/index.ts";
 import { HttpError } from "../../http/wire/index.ts";
 import {

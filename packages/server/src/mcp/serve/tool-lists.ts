@@ -1,4 +1,5 @@
-import { type RegistrySnapshot, type ToolInfo, type ToolRegistry, toMcpTools } from "@toolrack/core";
+import type { RegistrySnapshot, ToolInfo, ToolRegistry } from "@toolrack/core";
+import { toMcpTools } from "@toolrack/core/format";
 import { type MetaToolSettings, type Origin, racksKey, shownTools } from "../../calls/index.ts";
 import { withCatalogue } from "../../code/index.ts";
 import type { RackItem } from "../../config/index.ts";

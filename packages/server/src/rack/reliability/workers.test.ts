@@ -67,6 +67,22 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     expect((await server.call("here", {})).body.result.structured.pid).toBe(server.pid);
   });
 
+  it("shows lanes with their tools and workers, and what a worker serves", async () => {
+    const workerIds = () => workers.map(({ pid }) => pid).sort();
+    let body: Json;
+    const told = () => body.items.filter(({ lanes }: Json) => lanes !== undefined);
+    const isTold = () => told().length === 2 && body.lanes[0]?.workers.length === 2;
+    for (; body === undefined || !isTold(); await sleep(50)) body = (await server.ask("/api/nodes")).body;
+    expect(body.lanes.map(({ name }: Json) => name)).toEqual(["heavy", "wide"]);
+    const [heavy] = body.lanes;
+    expect(heavy).toMatchObject({ waiting: 0, tools: expect.arrayContaining(["once", "limited"]) });
+    const pidOf = ({ name }: Json) => Number(name.split(":")[1]);
+    expect(heavy.workers.map(pidOf).sort()).toEqual(workerIds());
+    expect(heavy.workers[0]).toMatchObject({ concurrency: 2 });
+    expect(told().map(pidOf).sort()).toEqual(workerIds());
+    expect(told()[0].lanes.toSorted()).toEqual(["heavy", "wide"]);
+  });
+
   it("carries long arguments, long results and errors", async () => {
     const text = "long ".repeat(20_000);
     const { body } = await server.call("echo", { text });

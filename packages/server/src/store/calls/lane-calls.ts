@@ -1,13 +1,15 @@
 import type { ToolErrorResponse } from "@toolrack/core";
+import { CompiledQuery } from "kysely";
 import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
 import { isDuplicateKey, isTransientError } from "../database-errors.ts";
 import type { Instance } from "../instances.ts";
 import { toKey } from "../keys.ts";
 import { updateRows } from "../row-mapping.ts";
+import type { CallRow } from "../schema.ts";
 import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import { isNotCompleted } from "./call-query.ts";
-import { type StartedCall, toStartedRow } from "./call-row.ts";
+import { callColumns, type StartedCall, toStartedRow } from "./call-row.ts";
 import type { CallWriter } from "./call-writer.ts";
 
 /** The most bytes of a hand-over that stand in the row itself. A longer one is a blob. */
@@ -37,6 +39,21 @@ interface LaneCallsParts {
   readonly writer: Pick<CallWriter, "hand" | "postpone" | "claim" | "adopt" | "release">;
 }
 
+/** A call that this process takes, and whose row may not be written. */
+interface Take {
+  readonly row: CallRow;
+  /** The process that has the call if the row is written. */
+  readonly from: string;
+  readonly taken: PromiseWithResolvers<boolean>;
+}
+
+/** Writes rows of calls, or takes those over that the processes in $2 have, in one way there and back. Returns what it got. */
+const takeText = `insert into calls (${callColumns})
+  select ${callColumns} from json_populate_recordset(null::calls, $1)
+  on conflict (call_id) do update set instance = excluded.instance
+    where calls.state = 'running' and calls.lane is not null and calls.instance = $2::jsonb ->> calls.call_id
+  returning call_id`;
+
 /**
  * The rows of calls that one process admits and another performs. The row decides who has a call: it is changed only
  * while it says what the changer last saw. Until the call ends, the row has what its performer needs in `more`, or the
@@ -45,6 +62,9 @@ interface LaneCallsParts {
 export class LaneCalls {
   readonly #database: OpenedDatabase;
   readonly #parts: LaneCallsParts;
+  /** Calls to be taken by the next statement, by their ids. */
+  #takes = new Map<string, Take>();
+  #taking: Promise<void> | undefined;
 
   constructor(database: OpenedDatabase, parts: LaneCallsParts) {
     this.#database = database;
@@ -122,11 +142,22 @@ export class LaneCalls {
    */
   async take(callId: string, from: string, unwritten?: LaneHandover): Promise<boolean> {
     const { instance, writer } = this.#parts;
+    const { call, lane, handover: more } = unwritten ?? {};
+    const row = call && { ...toStartedRow(call, instance.id), lane: lane ?? null, more: more ?? null };
+    const isTaken =
+      row !== undefined && this.#database.engine === "postgres"
+        ? this.#takeWithOthers(row, from)
+        : this.#takeAlone(toKey(callId), from, row);
+    if (!(await isTaken)) return false;
+    writer.adopt(toKey(callId));
+    return true;
+  }
+
+  async #takeAlone(callId: string, from: string, unwritten?: CallRow): Promise<boolean> {
+    const { instance, writer } = this.#parts;
     if (unwritten !== undefined) {
-      const { call, lane, handover: more } = unwritten;
       try {
-        await writer.claim({ ...toStartedRow(call, instance.id), lane, more });
-        writer.adopt(toKey(callId));
+        await writer.claim(unwritten);
         return true;
       } catch (error) {
         if (!isDuplicateKey(error)) throw error;
@@ -135,14 +166,50 @@ export class LaneCalls {
     const { numUpdatedRows } = await this.#database.db
       .updateTable("calls")
       .set({ instance: instance.id })
-      .where("call_id", "=", toKey(callId))
+      .where("call_id", "=", callId)
       .where("state", "=", "running")
       .where("instance", "=", from)
       .where("lane", "is not", null)
       .executeTakeFirst();
-    if (numUpdatedRows === 0n) return false;
-    writer.adopt(toKey(callId));
-    return true;
+    return numUpdatedRows > 0n;
+  }
+
+  /** Calls that come while a statement is under way share the next one. */
+  #takeWithOthers(row: CallRow, from: string): Promise<boolean> {
+    // Of two jobs for one call, the first gets it.
+    if (this.#takes.has(row.call_id)) return Promise.resolve(false);
+    const taken = Promise.withResolvers<boolean>();
+    this.#takes.set(row.call_id, { row, from, taken });
+    this.#taking ??= this.#takeAll().finally(() => {
+      this.#taking = undefined;
+    });
+    return taken.promise;
+  }
+
+  /** Never rejects: a failure is passed to the promise of each call. */
+  async #takeAll(): Promise<void> {
+    // The first is taken at once. Without this wait, `#taking` would be cleared before it is set.
+    await undefined;
+    while (this.#takes.size > 0) {
+      const takes = [...this.#takes.values()];
+      this.#takes = new Map();
+      const values = [
+        JSON.stringify(takes.map(({ row }) => row)),
+        JSON.stringify(Object.fromEntries(takes.map(({ row, from }) => [row.call_id, from]))),
+      ];
+      try {
+        const query = CompiledQuery.raw(takeText, values);
+        const { rows } = await this.#database.db.executeQuery<{ call_id: string }>(query);
+        const got = new Set(rows.map(({ call_id }) => call_id));
+        for (const { row, taken } of takes) taken.resolve(got.has(row.call_id));
+      } catch (error) {
+        // One row that the database refuses must not keep the others from being taken.
+        const isForAll = takes.length === 1 || isTransientError(error);
+        for (const { row, from, taken } of takes)
+          if (isForAll) taken.reject(error);
+          else this.#takeAlone(row.call_id, from, row).then(taken.resolve, taken.reject);
+      }
+    }
   }
 
   /** All calls of lanes that have not ended, the oldest first. */
@@ -212,6 +279,11 @@ export class LaneCalls {
     const text = await this.#parts.blobs.read(name);
     if (text === undefined) throw new Error(`The blob ${name} is not in the store of this process.`);
     return text;
+  }
+
+  /** Resolves when other processes find the record of a call that has ended here. With SQLite it may be in the journal only. */
+  async commit(callId: string): Promise<void> {
+    await this.#database.pending.commit(toKey(callId));
   }
 
   /** Of the given calls, those that have ended. */
