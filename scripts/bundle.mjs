@@ -270,8 +270,12 @@ function pruneTypes() {
 }
 
 function withoutBundledTypes(text) {
-  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-  const installed = Object.keys({ ...dependencies, ...peerDependencies });
+  const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const { dependencies, devDependencies, peerDependencies } = manifest;
+  // Types that come in a package of their own, such as those of `pg`, are not installed with it.
+  const installed = Object.keys({ ...dependencies, ...peerDependencies }).filter(
+    (name) => !(`@types/${name}` in devDependencies),
+  );
   const isInstalled = (name) =>
     name.startsWith(".") || isBuiltin(name) || installed.some((one) => `${name}/`.startsWith(`${one}/`));
   const declarations = text.replaceAll(

@@ -200,6 +200,7 @@ type OpenReader = (contentType: string) => ResponseReader;
  * more until the first token; nor `fetch`, where every token takes several times as long. Redirects are not followed.
  */
 let agent: Dispatcher | undefined;
+let opening: Promise<Dispatcher> | undefined;
 
 /** Only what sends requests is loaded, and not before the first: all of undici takes 10 MB and 35 ms more. */
 async function newAgent(): Promise<Dispatcher> {
@@ -248,7 +249,8 @@ function watch(socket: Socket): void {
  * signal's reason, and what the reader throws.
  */
 async function exchange(endpoint: ModelEndpoint, asked: ModelRequest, open: OpenReader): Promise<void> {
-  agent ??= await newAgent();
+  opening ??= newAgent();
+  agent ??= await opening;
   await new Promise<void>((resolve, reject) => new Exchange(endpoint, asked, open, resolve, reject).send());
 }
 
