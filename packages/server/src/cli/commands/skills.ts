@@ -10,8 +10,8 @@ import {
 } from "../../skills/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
-import { printTools } from "../listed-tools.ts";
 import { amount, printable } from "../text.ts";
+import { printTools } from "../tool-lists.ts";
 import { withApp, withStore } from "../workspace.ts";
 import { toolSummary } from "./tools.ts";
 
