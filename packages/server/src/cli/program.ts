@@ -197,14 +197,14 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
       "--token <token>",
       "set, remove: for the calls of one token, by its name or id; master: the workspace's own",
     )
-    .action(runs(async () => (await import("./commands/secrets.ts")).secrets));
+    .action(runs(async () => (await import("./commands/access.ts")).secrets));
 
   command("settings", "keep values that tools need and nobody has to hide")
     .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
     .argument("[name]", "the setting, NAME=VALUE to set it; or the tool that alone is given it")
     .argument("[variable]", "with a tool's name before it: NAME=VALUE, or NAME")
     .argument("[value]", "its value; set NAME reads it from standard input, or asks for it")
-    .action(runs(async () => (await import("./commands/secrets.ts")).settings));
+    .action(runs(async () => (await import("./commands/access.ts")).settings));
 
   command("data", "show and delete the files that sandboxed tools and skills have kept")
     .addArgument(oneOf("[action]", "what to do", ["list", "clear"]))
@@ -253,7 +253,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--chat", "create: may talk to models; default: when it may use tools or experts")
     .option("--no-chat", "create: may use tools, but not talk to models")
     .option("--expires <duration>", "create: is valid for so long, such as 12h or 30d; default: for ever")
-    .action(runs(async () => (await import("./commands/tokens.ts")).tokens));
+    .action(runs(async () => (await import("./commands/access.ts")).tokens));
 
   command("mcp-servers", "show and change the MCP servers whose tools are on the rack of the running server")
     .addArgument(
