@@ -1,4 +1,4 @@
-export { estimateTokens, namedCaller } from "@toolrack/core/internal";
+export { estimateTokens, namedCaller, parseJson as jsonIn, sameJson } from "@toolrack/core/internal";
 export { isRecord } from "@toolrack/core/internal/schema";
 export { copyText, keep, kept, saveFile } from "./browser.ts";
 export {
@@ -8,7 +8,15 @@ export {
   mendJson,
   type ParsedJson,
   parseJson,
-  sameJson,
   withoutFences,
 } from "./json.ts";
-export { lineDiff, localMoment, programLine, shellWord, shellWords, withOffset } from "./wording.ts";
+export {
+  fillTemplate,
+  lineDiff,
+  localMoment,
+  programLine,
+  shellWord,
+  shellWords,
+  templateVariables,
+  withOffset,
+} from "./wording.ts";
