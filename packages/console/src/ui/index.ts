@@ -11,7 +11,7 @@ declare module "vue" {
   interface GlobalComponents extends Readonly<typeof components> {}
 }
 
-export { toCall, toTool, useFilterDrafts, useQuery, useView } from "./address.ts";
+export { toCall, toTool, useFilterDrafts, useFlag, useQuery, useView } from "./address.ts";
 export { callerText, errorText, flagsOf, loopEvidence, nameOf, shownStatus, toolTime } from "./call-texts.ts";
 export { dropUnsavedWork, isSamePlace, Recent, useDraft, useUnsavedWork } from "./drafts.ts";
 export {
