@@ -1,6 +1,8 @@
 import type { App } from "vue";
 import * as components from "./components.ts";
 
+export { components };
+
 export const ui = {
   install(app: App): void {
     for (const [name, component] of Object.entries(components)) app.component(name, component);
@@ -40,4 +42,3 @@ export {
   waitingApprovals,
   waitingCalls,
 } from "./server-value.ts";
-export { components };
