@@ -1,13 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import {
-  fillTemplate,
-  lineDiff,
-  localMoment,
-  programLine,
-  templateVariables,
-  withOffset,
-} from "./wording.ts";
+import { lineDiff, localMoment, programLine, withOffset } from "./wording.ts";
 
 it("starts the very program that serves the console, for its workspace", () => {
   const server = { program: ["/opt/my node", "main.ts"], workspace: "/home/ada/rack" };
@@ -49,20 +42,4 @@ it("holds both texts whole, whatever they are", () => {
       expect([side("removed"), side("added")]).toEqual([before, after]);
     }),
   );
-});
-
-it("asks for every variable once", () => {
-  expect(templateVariables("a://{kind}/{+path*}{?page,kind}")).toEqual(["kind", "path", "page"]);
-  expect(templateVariables("a://b")).toEqual([]);
-});
-
-it.each([
-  ["a://{id}", { id: "x/y z" }, "a://x%2Fy%20z"],
-  ["a://{+path}", { path: "x/y z" }, "a://x/y%20z"],
-  ["a://b{?page,size}", { page: "2", size: "" }, "a://b?page=2"],
-  ["a://b{?page,size}", { page: "2", size: "9" }, "a://b?page=2&size=9"],
-  ["a://b{/x,y}", { x: "1", y: "2" }, "a://b/1/2"],
-  ["a://{x,y}", {}, "a://"],
-])("fills %s", (template, values, uri) => {
-  expect(fillTemplate(template, values)).toBe(uri);
 });

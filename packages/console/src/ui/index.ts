@@ -1,5 +1,60 @@
 import type { App } from "vue";
-import * as components from "./components.ts";
+import ActionButton from "./ActionButton.vue";
+import CopyButton from "./CopyButton.vue";
+import DraftForm from "./DraftForm.vue";
+import FormField from "./FormField.vue";
+import Menu from "./Menu.vue";
+import Modal from "./Modal.vue";
+import {
+  CallLink,
+  CodeBlock,
+  DiffView,
+  EmptyState,
+  ErrorNote,
+  FactList,
+  FailedItem,
+  ProblemNote,
+  RelativeTime,
+} from "./parts.ts";
+import RemoveButton from "./RemoveButton.vue";
+import SearchField from "./SearchField.vue";
+import Segmented from "./Segmented.vue";
+import SelectBox from "./SelectBox.vue";
+import SplitPage from "./SplitPage.vue";
+import StatisticsSummary from "./StatisticsSummary.vue";
+import StatusMark from "./StatusMark.vue";
+import Toggle from "./Toggle.vue";
+import ToolRow from "./ToolRow.vue";
+import UnsavedTextDialog from "./UnsavedTextDialog.vue";
+
+/** The components that every template may use without importing them. */
+export const components = {
+  ActionButton,
+  CallLink,
+  CodeBlock,
+  CopyButton,
+  DiffView,
+  DraftForm,
+  EmptyState,
+  ErrorNote,
+  FactList,
+  FailedItem,
+  FormField,
+  Menu,
+  Modal,
+  ProblemNote,
+  RelativeTime,
+  RemoveButton,
+  SearchField,
+  Segmented,
+  SelectBox,
+  SplitPage,
+  StatisticsSummary,
+  StatusMark,
+  Toggle,
+  ToolRow,
+  UnsavedTextDialog,
+};
 
 export const ui = {
   install(app: App): void {
@@ -40,4 +95,3 @@ export {
   waitingApprovals,
   waitingCalls,
 } from "./server-value.ts";
-export { components };
