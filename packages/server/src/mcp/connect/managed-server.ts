@@ -72,8 +72,7 @@ export class ManagedServer implements UpstreamOwner {
   /** Tools that could not be converted to tools of the rack. */
   #unmade: readonly RefusedItem[] = [];
   /**
-   * Tools that were compared with their approved definitions since the registry was last updated, and may be
-   * called.
+   * Tools that were compared with their approved definitions since the registry was last updated, and may be called.
    */
   #admitted = new WeakSet<UpstreamTool>();
   /** The last write to the store. Writes go one after the other, so that the latest value is written last. */

@@ -215,8 +215,7 @@ function textOf(value: unknown): string {
 }
 
 /**
- * How many linked resources are remembered per server. The resource whose last link is the oldest is forgotten
- * first.
+ * How many linked resources are remembered per server. The resource whose last link is the oldest is forgotten first.
  */
 const MOST_LINKS = 1_000;
 /**

@@ -90,9 +90,7 @@ export interface UpstreamOwner {
   learn(verdict: Verdict | undefined): void;
   /** Throws when the tool may not be called, because it has changed since it was approved or is no longer offered. */
   admit(tool: UpstreamTool, from: Upstream): void;
-  /**
-   * Called with a new catalogue and the names of the lists that changed. If it throws, the former catalogue stays.
-   */
+  /** Called with a new catalogue and the names of the lists that changed. If it throws, the former catalogue stays. */
   take(catalogue: Catalogue, changed: readonly ListName[], from: Upstream): void;
   /** Called when a watched resource has changed. */
   updated(uri: string): void;

@@ -170,10 +170,7 @@ export interface Surroundings {
   caller?(name: string): string | undefined;
 }
 
-/**
- * Replaces the variables in every value of a record. `where`: the key that holds the record, for error
- * messages.
- */
+/** Replaces the variables in every value of a record. `where`: the key that holds the record, for error messages. */
 export async function expandAll(values: Texts, where: string, surroundings: Surroundings): Promise<Texts> {
   const members = Object.entries(values).map(
     async ([name, text]) => [name, await expand(text, `${where}.${name}`, surroundings)] as const,
@@ -210,8 +207,7 @@ export async function expand(text: string, where: string, surroundings: Surround
 }
 
 /**
- * Does the work of `expand`. Throws a `ConfigurationError` without the name of the key, which `expand` puts
- * before it.
+ * Does the work of `expand`. Throws a `ConfigurationError` without the name of the key, which `expand` puts before it.
  */
 async function expandInside(text: string, surroundings: Surroundings, depth: number): Promise<string> {
   let expanded = "";

@@ -31,8 +31,7 @@ export class RecentLines {
   }
 
   add(from: LogLine["from"], text: string): void {
-    // The line is masked before it is cut to its final length, because a secret that is cut in half would not
-    // be found.
+    // The line is masked before it is cut to its final length, because a secret that is cut in half would not be found.
     const line = this.#mask(text.slice(0, 2 * LONGEST_LINE));
     this.#lines.push({ at: Date.now(), from, text: shortened(line, LONGEST_LINE) });
     if (this.#lines.length > this.#size) this.#lines.shift();
