@@ -66,7 +66,7 @@ export class ManagedServer implements UpstreamOwner {
   readonly #offerings: McpOfferings;
   /** The connection from which the lists of tools, prompts and resources were read. */
   #lister: Upstream | undefined;
-  #verdict: Verdict | undefined;
+  verdict: Verdict | undefined;
   /** The values of the secrets and settings that the entry names, as they were last looked at. */
   #named: Promise<string>;
   /** Tools that could not be converted to tools of the rack. */
@@ -178,7 +178,7 @@ export class ManagedServer implements UpstreamOwner {
     if (given === undefined) return undefined;
     const { state, approved } = this.pins.of(given);
     const text = state === "quarantined" ? approved?.description : given.description;
-    return text === undefined ? undefined : { text: this.upstream.mask(text), isOwn: false };
+    return text === undefined ? undefined : { text: this.context.mask(text), isOwn: false };
   }
 
   /** Applies a new version of the entry. Restarts the server only if the change needs a restart. */
@@ -333,7 +333,7 @@ export class ManagedServer implements UpstreamOwner {
     const { entry } = this.wanted;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as (Catalogue & { readonly fingerprint: string }) | undefined;
-    this.#verdict = row?.verdict as Verdict | undefined; // Only this class writes the column.
+    this.verdict = row?.verdict as Verdict | undefined; // Only this class writes the column.
     // The stored catalogue is checked again, because an older version of the rack may have written it.
     const catalogue = kept?.fingerprint === fingerprintOf(entry) && { ...kept, ...checkCatalogue(kept) };
     return new Upstream(this, {
@@ -349,12 +349,8 @@ export class ManagedServer implements UpstreamOwner {
     return isShared ? undefined : new CallerConnections(this);
   }
 
-  get verdict(): Verdict | undefined {
-    return this.#verdict;
-  }
-
   learn(verdict: Verdict | undefined): void {
-    this.#verdict = verdict;
+    this.verdict = verdict;
     this.#keep({ verdict: verdict ?? null });
   }
 

@@ -171,7 +171,7 @@ export class McpOfferings implements OfferingSource {
     } catch (thrown) {
       if (!(thrown instanceof UpstreamError)) throw thrown;
       const { kind, facts } = thrown;
-      const text = this.#server.upstream.mask(describeFailure(this.#server.upstream, method, thrown));
+      const text = this.#server.context.mask(describeFailure(this.#server.upstream, method, thrown));
       throw new UpstreamError(kind, text, { ...facts, cause: thrown });
     }
   }

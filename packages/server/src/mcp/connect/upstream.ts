@@ -147,7 +147,6 @@ export class Upstream {
   readonly key: string;
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
-  readonly mask: (text: string) => string;
   state: UpstreamState;
   catalogue: Catalogue;
   readonly #owner: UpstreamOwner;
@@ -162,7 +161,6 @@ export class Upstream {
   #isResting = false;
   /** The server has accepted our credentials before, with the same entry. */
   #wasAccepted = false;
-  #verdict: Verdict | undefined;
   /** The headers of the sign-in with which the server was last opened. */
   #sent: Readonly<Record<string, string>> | undefined;
 
@@ -202,18 +200,16 @@ export class Upstream {
     this.#options = options;
     this.key = key;
     this.entry = wanted.entry;
-    this.mask = context.mask;
-    this.lines = new RecentLines(this.mask);
+    this.lines = new RecentLines(context.mask);
     this.#limits = limitsOf(options.limits);
     this.#bulkhead = new Bulkhead(`The ${nameOf(this)}`, this.#limits);
-    this.#verdict = validVerdict(owner.verdict, this.entry);
     this.state = wanted.isEnabled ? "starting" : "disabled";
     this.catalogue = options.catalogue ?? emptyCatalogue;
   }
 
   get status(): UpstreamStatus {
     const session = this.#session;
-    const verdict = session?.verdict ?? this.#verdict;
+    const verdict = session?.verdict ?? this.#knownVerdict;
     const { serverInfo = this.catalogue.serverInfo, protocolVersion } = session?.profile ?? {};
     const failures = this.#failures;
     const isClosed = this.state === "ready" || (this.state === "starting" && failures === 0);
@@ -517,7 +513,7 @@ export class Upstream {
     this.#isResting = false;
     // If only the token is renewed, calls continue over the current session.
     if (this.#session === undefined) this.#enter("starting", this.#failures === 0 ? undefined : this.#reason);
-    const prior = validVerdict(this.#verdict, this.entry);
+    const prior = this.#knownVerdict;
     let session: UpstreamSession | undefined;
     try {
       session = await this.#open(prior, signal);
@@ -670,11 +666,11 @@ export class Upstream {
     const { signIn } = this.#options;
     // A server that leads back to this rack offers the rack's own tools, which would be listed twice.
     if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
-    const { key, mask } = this;
+    const { mask } = this.#owner.context;
     const remedy = this.#options.seat?.remedy;
     const explanation = this.lines.explanation(this.#attemptAt);
     const canSignIn = signIn !== undefined;
-    const { state, ...why } = stateAfter(thrown, { key, canSignIn, mask, remedy, explanation });
+    const { state, ...why } = stateAfter(thrown, { key: this.key, canSignIn, mask, remedy, explanation });
     this.lines.add("rack", why.reason);
     if (this.#session !== undefined) {
       if (state !== "needs-auth" || signIn?.view.signedIn !== false) {
@@ -707,10 +703,14 @@ export class Upstream {
     this.#owner.context.onChange();
   }
 
+  /** Which protocol and transport the server last spoke, over any of its connections. */
+  get #knownVerdict(): Verdict | undefined {
+    return validVerdict(this.#owner.verdict, this.entry);
+  }
+
   #remember(verdict: Verdict | undefined): void {
-    const isNew = verdict?.at !== this.#verdict?.at || verdict?.era !== this.#verdict?.era;
-    this.#verdict = verdict;
-    if (isNew) this.#owner.learn(verdict);
+    const known = this.#owner.verdict;
+    if (verdict?.at !== known?.at || verdict?.era !== known?.era) this.#owner.learn(verdict);
   }
 
   async #read(session: UpstreamSession): Promise<Catalogue> {
