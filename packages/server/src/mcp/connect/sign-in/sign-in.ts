@@ -62,6 +62,8 @@ export class SignIn {
   readonly #vault: SignInVault;
   readonly #isMachine: boolean;
   #kept: KeptSignIn | undefined;
+  /** How often a sign-in was ended here. */
+  #endings = 0;
   /** The access token that the server has refused. */
   #refused: string | undefined;
   /** Scopes that the server asked for and were not granted. The next sign-in requests them. */
@@ -88,7 +90,7 @@ export class SignIn {
 
   /** Whether there are tokens. Reads the store if this process has none. */
   async isSignedIn(): Promise<boolean> {
-    if (this.#kept === undefined) this.#take(await this.#read(await this.#target()));
+    if (this.#kept === undefined) await this.#load(await this.#target());
     return this.#kept !== undefined;
   }
 
@@ -103,7 +105,7 @@ export class SignIn {
     let kept = this.#kept;
     if (kept === undefined || this.#isStale()) {
       const target = await this.#target();
-      if (this.#kept === undefined) this.#take(await this.#read(target));
+      if (this.#kept === undefined) await this.#load(target);
       kept = this.#kept;
       if (this.#isStale()) {
         this.#renewing ??= this.#renew(target).finally(() => {
@@ -217,9 +219,11 @@ export class SignIn {
     this.#problem = undefined;
     this.#wanted = undefined;
     this.#registered = undefined;
-    this.#take(undefined);
+    this.#forget();
     // Another process may have renewed the tokens, so the stored ones count.
     const kept = (await this.#vault.take(target?.url.href)) ?? before;
+    // Until now somebody may have read what was still stored.
+    this.#forget();
     this.#server.context.onChange();
     if (kept === undefined || target === undefined) return { revoked: false };
     return { revoked: await this.#revoke(kept, target) };
@@ -381,6 +385,18 @@ export class SignIn {
       if (!isSameToken(other, kept)) return other;
     }
     return undefined;
+  }
+
+  /** Takes the stored sign-in, unless it has ended while it was read, or another has taken its place. */
+  async #load(target: SignInTarget): Promise<void> {
+    const endings = this.#endings;
+    const kept = await this.#read(target);
+    if (endings === this.#endings && this.#kept === undefined) this.#take(kept);
+  }
+
+  #forget(): void {
+    this.#endings++;
+    this.#take(undefined);
   }
 
   #take(kept: KeptSignIn | undefined): void {
