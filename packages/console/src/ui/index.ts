@@ -2,11 +2,20 @@ import type { App } from "vue";
 import ActionButton from "./ActionButton.vue";
 import CopyButton from "./CopyButton.vue";
 import DraftForm from "./DraftForm.vue";
-import ErrorNote from "./ErrorNote.vue";
 import FormField from "./FormField.vue";
 import Menu from "./Menu.vue";
 import Modal from "./Modal.vue";
-import { CallLink, CodeBlock, DiffView, EmptyState, FactList, FailedItem, RelativeTime } from "./parts.ts";
+import {
+  CallLink,
+  CodeBlock,
+  DiffView,
+  EmptyState,
+  ErrorNote,
+  FactList,
+  FailedItem,
+  ProblemNote,
+  RelativeTime,
+} from "./parts.ts";
 import RemoveButton from "./RemoveButton.vue";
 import SearchField from "./SearchField.vue";
 import Segmented from "./Segmented.vue";
@@ -33,6 +42,7 @@ export const components = {
   FormField,
   Menu,
   Modal,
+  ProblemNote,
   RelativeTime,
   RemoveButton,
   SearchField,
@@ -56,14 +66,25 @@ declare module "vue" {
   interface GlobalComponents extends Readonly<typeof components> {}
 }
 
-export { toCall, toTool, useFilterDrafts, useQuery, useView } from "./address.ts";
+export { toCall, toTool, useFilterDrafts, useFlag, useQuery, useView } from "./address.ts";
 export { callerText, errorText, flagsOf, loopEvidence, nameOf, shownStatus, toolTime } from "./call-texts.ts";
 export { dropUnsavedWork, isSamePlace, Recent, useDraft, useUnsavedWork } from "./drafts.ts";
-export { isDark, narrowScreen, now, setTheme, theme, themes, useCopy, useShortcuts } from "./screen.ts";
+export {
+  isDark,
+  narrowScreen,
+  now,
+  setTheme,
+  theme,
+  themes,
+  useCopy,
+  useFollowedEnd,
+  useShortcuts,
+} from "./screen.ts";
 export {
   keepReloads,
   type Remote,
   useAttempt,
+  useList,
   useLive,
   useReloads,
   useRemote,

@@ -23,7 +23,7 @@ import {
   runTool,
 } from "../../api/index.ts";
 import { inTime } from "../../content/index.ts";
-import { keep, kept } from "../../text/index.ts";
+import { jsonIn, keep, kept } from "../../text/index.ts";
 import { Recent, waitingApprovals } from "../../ui/index.ts";
 
 export type Run = ReturnType<typeof useRun>;
@@ -109,20 +109,12 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     });
   }
 
-  const state = {
-    isRunning,
-    callId,
-    startedAt,
-    progress,
-    lines,
-    question,
-    waited,
+  const call = { isRunning, callId, startedAt, progress, lines, question, waited };
+  return reactive({
+    ...call,
     answer,
     previous,
     refusal,
-  };
-  return reactive({
-    ...state,
     start: (args: unknown) => perform(newId(), (id, watcher) => make(args, id, watcher)),
     /** Shows an earlier call, and waits for its end if it still runs. */
     async show(id: string): Promise<void> {
@@ -182,10 +174,6 @@ export function useSavedCalls(tool: string) {
 }
 
 function read(text: string | undefined): readonly SavedCall[] {
-  try {
-    const value: unknown = JSON.parse(text ?? "[]");
-    return Array.isArray(value) ? value.filter((part) => typeof part?.name === "string") : [];
-  } catch {
-    return [];
-  }
+  const value = jsonIn(text ?? "");
+  return Array.isArray(value) ? value.filter((part) => typeof part?.name === "string") : [];
 }
