@@ -58,6 +58,10 @@ export class ToolIndex {
     return this.#slots.size;
   }
 
+  has(key: string): boolean {
+    return this.#slots.has(key);
+  }
+
   /** Adds a document, or replaces the document that has the same key. Never throws, whatever the tool's texts contain. */
   add(document: SearchDocument): void {
     const { key, name, aliases = [] } = document;
