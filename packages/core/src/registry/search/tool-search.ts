@@ -65,13 +65,12 @@ export class ToolSearch {
     for (const [key, document] of this.#pending) {
       this.#pending.delete(key);
       const made = document?.();
-      if (made === undefined) this.#index.remove(key);
-      else this.#index.add(made);
+      if (made) this.#index.add(made);
+      else this.#index.remove(key);
       if (++changed % INDEXED_AT_ONCE > 0) continue;
       // While there are few tools, searches let V8 compile their code: else the first one of 50,000 tools takes 30 ms
       // instead of 10.
-      if (made !== undefined && changed <= WARMED_UP)
-        this.#index.search(made.name, { limit: 1, accept: () => true });
+      if (made && changed <= WARMED_UP) this.#index.search(made.name, { limit: 1, accept: () => true });
       yield;
     }
   }
