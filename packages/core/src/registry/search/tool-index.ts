@@ -185,7 +185,9 @@ export class ToolIndex {
     const found: { readonly term: string; weight: number }[] = [];
     for (const { term, weight, isWord } of terms) {
       const isKnown = this.#postings.has(term);
-      if (!isKnown && !isWord) continue;
+      // A pair of Chinese characters that no tool has is a part of the request that none fulfils: else a few shared characters
+      // would count like most of it.
+      if (!isKnown && !isWord && !isUnspaced(term)) continue;
       const weighed = weight * this.#postings.rarity(term);
       most += weighed;
       if (isKnown) found.push({ term, weight: weighed });
