@@ -3,6 +3,7 @@ import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
 import { saysError, saysNothing } from "./inference.ts";
 import { type Noise, noiseIn } from "./noise.ts";
+import { signsOf } from "./text-signs.ts";
 import { stableResultLength, tellingResultLength } from "./thresholds.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
@@ -112,22 +113,45 @@ export function textKeys(
   args?: unknown,
   reads?: () => boolean,
 ): ResultKeys {
-  const says = !isError && saysError(text);
+  const signs = signsOf(text);
+  const says = !isError && saysError(text, signs);
   const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
-  const told = { saysError: says, isShort };
-  if (isError || (says && !reads?.())) return { ...complaintKeys(text, args), ...told };
-  const keysOf = (noise: Noise | undefined, from: number, to: number): Keys => {
-    if (noise === undefined || !noise.isAside) {
-      const key = hashText(text, from, to);
-      return { resultKey: key, exactKey: key };
-    }
-    const isData = !says && text.length < tellingResultLength;
-    return {
-      resultKey: hashWithout(text, noise.spans, from, to),
-      exactKey: hashWithout(text, withoutIds(text, noise, isData, args), from, to),
-    };
+  if (isError || (says && !reads?.())) {
+    const key = complaintKey(text, args);
+    return { resultKey: key, exactKey: key, saysError: says, isShort };
+  }
+  const { resultKey, exactKey } =
+    text.length <= wholeText
+      ? partKeys(text, noiseIn(text, at, 0, text.length, signs), 0, text.length, says, args)
+      : longKeys(text, at, says, args);
+  return { resultKey, exactKey, saysError: says, isShort };
+}
+
+type Keys = Pick<ResultKeys, "resultKey" | "exactKey">;
+
+/** The keys of a part of a text without its noise. */
+function partKeys(
+  text: string,
+  noise: Noise | undefined,
+  from: number,
+  to: number,
+  says: boolean,
+  args: unknown,
+): Keys {
+  if (noise === undefined || !noise.isAside) {
+    const key = hashText(text, from, to);
+    return { resultKey: key, exactKey: key };
+  }
+  const isData = !says && text.length < tellingResultLength;
+  return {
+    resultKey: hashWithout(text, noise.spans, from, to),
+    exactKey: hashWithout(text, withoutIds(text, noise, isData, args), from, to),
   };
-  if (text.length <= wholeText) return { ...keysOf(noiseIn(text, at), 0, text.length), ...told };
+}
+
+function longKeys(text: string, at: number, says: boolean, args: unknown): Keys {
+  const keysOf = (noise: Noise | undefined, from: number, to: number) =>
+    partKeys(text, noise, from, to, says, args);
   const headEnd = cutBeforeLine(text, wholeEnd);
   const tailStart = cutBeforeLine(text, text.length - wholeEnd);
   const [ofHead, ofTail] = [noiseIn(text, at, 0, headEnd), noiseIn(text, at, tailStart, text.length)];
@@ -140,19 +164,17 @@ export function textKeys(
         keysOf(noiseIn(text, at, from, to), from, to),
       )
     : [];
-  const join = (key: "resultKey" | "exactKey", isSampled: boolean) =>
+  const join = (key: keyof Keys, isSampled: boolean) =>
     hashText(`${head[key]} ${isSampled ? read.map((line) => line[key]).join(" ") : middle} ${tail[key]}`);
-  return { resultKey: join("resultKey", isFull), exactKey: join("exactKey", isFull && says), ...told };
+  return { resultKey: join("resultKey", isFull), exactKey: join("exactKey", isFull && says) };
 }
 
-type Keys = Pick<ResultKeys, "resultKey" | "exactKey">;
-
 /**
- * The keys of an error: its words. A program that fails in one way numbers its lines, processes and attempts anew each time,
+ * The key of an error: its words. A program that fails in one way numbers its lines, processes and attempts anew each time,
  * and repeats the command that it was given. So words with digits are left out, unless they say how far something is, are a
  * status of HTTP, or the caller named them: an error about another id is another error.
  */
-function complaintKeys(text: string, args: unknown): Keys {
+function complaintKey(text: string, args: unknown): string {
   const isLong = text.length > 2 * wholeEnd;
   const headEnd = isLong ? cutBeforeLine(text, wholeEnd) : text.length;
   const tailStart = isLong ? cutBeforeLine(text, text.length - wholeEnd) : text.length;
@@ -166,8 +188,7 @@ function complaintKeys(text: string, args: unknown): Keys {
     named ??= new Set(textOfArguments(args).match(NUMBERED));
     return named.has(word) ? word : "";
   });
-  const key = hashText(/\p{L}/u.test(words) ? words.replace(/\s+/g, " ") : text);
-  return { resultKey: key, exactKey: key };
+  return hashText(/\p{L}/u.test(words) ? words.replace(/\s+/g, " ") : text);
 }
 
 const NUMBERED = /\w*\d\w*(?:[.,:-](?:\w*\d\w*|[0-9a-f]{4,}\b))*(?: (?:m?s|m?secs?|seconds?|minutes?)\b)?/g;

@@ -1,0 +1,70 @@
+/*
+ * What a short text may say, seen in one pass over its letters. Most results are short and say nothing of errors, ids or
+ * dates; a pattern that finds nothing takes longer than this pass, and there are three of them.
+ */
+
+/** The signs that a text may have: digits, words of errors, words of failure in short answers, names that programs make up. */
+export const DIGITS = 1;
+export const COMPLAINT = 2;
+export const IN_VAIN = 4;
+export const NAMES = 8;
+const ALL = DIGITS | COMPLAINT | IN_VAIN | NAMES;
+
+/** Characters. Of a longer text, nothing is known without the patterns. */
+const longest = 300;
+
+/**
+ * Three letters of every word that the patterns of `inference.ts` and `noise.ts` look for, in lower case. `_` is anything
+ * that is no letter, `*` anything.
+ */
+const tellingLetters: readonly (readonly [sign: number, letters: string])[] = [
+  [
+    COMPLAINT,
+    "rro sh_ rr_ xce ceb t_f suc nie xit tal nab sag nva nic uld n_t nno fai ail tur d_w lse med not cha bid nau ron nkn nre htt tus",
+  ],
+  [
+    IN_VAIN,
+    "_no can alr unc cou did doe isn was una fai den ref rej inv mis unk for nic kei feh ung int err imp pas",
+  ],
+  [NAMES, "id* tmp mit age jan feb mar apr may jun jul aug sep oct nov dec"],
+];
+
+/** A kind of character: 1 to 26 for a letter, 27 for a digit, 28 for one that is not Latin, 0 for any other. */
+const DIGIT = 27;
+const FOREIGN = 28;
+const kinds = new Uint8Array(256);
+for (let code = 0; code < 26; code++) {
+  kinds[65 + code] = code + 1;
+  kinds[97 + code] = code + 1;
+}
+kinds.fill(DIGIT, 48, 58);
+kinds.fill(FOREIGN, 192);
+
+/** The signs of three kinds of characters in a row, five bits for each. */
+const signsOfThree = new Uint8Array(1 << 15);
+for (let two = 0; two < 1 << 10; two++) {
+  signsOfThree[(two << 5) | DIGIT] = DIGITS;
+  signsOfThree[(two << 5) | FOREIGN] = IN_VAIN | NAMES;
+}
+for (const [sign, words] of tellingLetters) {
+  for (const letters of words.split(" ")) {
+    const [first = 0, second = 0, third = 0] = Array.from(letters, (letter) => kinds[letter.charCodeAt(0)]);
+    const isAnything = letters.endsWith("*");
+    for (let last = isAnything ? 0 : third; last <= (isAnything ? 31 : third); last++)
+      signsOfThree[(first << 10) | (second << 5) | last]! |= sign;
+  }
+}
+
+/** The signs that a text may have. One that is missing is surely missing. */
+export function signsOf(text: string): number {
+  const { length } = text;
+  if (length > longest) return ALL;
+  let signs = 0;
+  let three = 0;
+  for (let index = 0; index < length; index++) {
+    const code = text.charCodeAt(index);
+    three = ((three << 5) | (code < 256 ? kinds[code]! : FOREIGN)) & 0x7fff;
+    signs |= signsOfThree[three]!;
+  }
+  return signs | signsOfThree[(three << 5) & 0x7fff]!;
+}
