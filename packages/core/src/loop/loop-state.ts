@@ -212,7 +212,7 @@ function toEntry(
     argsMark: markOfKey(argsKey),
     resultKey,
     exactKey,
-    exactMark: markOfText(exactKey),
+    exactMark: found.exactMark,
     isError,
     errorCode: record.errorCode,
     readOnly: reads,
@@ -239,6 +239,8 @@ function toEntry(
 }
 
 interface Comparison {
+  /** `markOfText` of the result's `exactKey`. */
+  readonly exactMark: number;
   /** No identical call gave this result since a call last changed something. */
   readonly isNew: boolean;
   /** No identical call gave this result at all. */
@@ -286,7 +288,15 @@ function compare(
         if (entry.resultKey === resultKey) {
           const again = isSameRound(entry, call);
           const isToolStable = isStable && hasOtherResult;
-          return { isNew: worldChanged, isFirst: false, isAnswered, like: twin, again, isToolStable };
+          return {
+            exactMark,
+            isNew: worldChanged,
+            isFirst: false,
+            isAnswered,
+            like: twin,
+            again,
+            isToolStable,
+          };
         }
       } else if (!entry.refused) {
         sibling ??= entry;
@@ -296,5 +306,6 @@ function compare(
     if (isSurelyNew && sibling !== undefined && (worldChanged || isSurelyUnanswered)) break;
   }
   const isToolStable = isStable && hasOtherResult;
-  return { isNew: true, isFirst: true, isAnswered, like: twin ?? sibling, again: false, isToolStable };
+  const like = twin ?? sibling;
+  return { exactMark, isNew: true, isFirst: true, isAnswered, like, again: false, isToolStable };
 }

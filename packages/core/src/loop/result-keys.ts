@@ -121,9 +121,9 @@ export function textKeys(
     return { resultKey: key, exactKey: key, saysError: says, isShort };
   }
   const { resultKey, exactKey } =
-    text.length <= wholeText
-      ? partKeys(text, noiseIn(text, at, 0, text.length, signs), 0, text.length, says, args)
-      : longKeys(text, at, says, args);
+    text.length > wholeText
+      ? longKeys(text, at, says, args)
+      : partKeys(text, noiseIn(text, at, 0, text.length, signs), 0, text.length, says, args);
   return { resultKey, exactKey, saysError: says, isShort };
 }
 

@@ -8,7 +8,8 @@ export const DIGITS = 1;
 export const COMPLAINT = 2;
 export const IN_VAIN = 4;
 export const NAMES = 8;
-const ALL = DIGITS | COMPLAINT | IN_VAIN | NAMES;
+/** Nothing is known. */
+export const ANY_SIGN = DIGITS | COMPLAINT | IN_VAIN | NAMES;
 
 /** Characters. Of a longer text, nothing is known without the patterns. */
 const longest = 300;
@@ -29,7 +30,7 @@ const tellingLetters: readonly (readonly [sign: number, letters: string])[] = [
   [NAMES, "id* tmp mit age jan feb mar apr may jun jul aug sep oct nov dec"],
 ];
 
-/** A kind of character: 1 to 26 for a letter, 27 for a digit, 28 for one that is not Latin, 0 for any other. */
+/** Kinds of characters: 1 to 26 for a letter, 27 for a digit, 28 for a letter of another alphabet, 0 for any other. */
 const DIGIT = 27;
 const FOREIGN = 28;
 const kinds = new Uint8Array(256);
@@ -55,16 +56,25 @@ for (const [sign, words] of tellingLetters) {
   }
 }
 
-/** The signs that a text may have. One that is missing is surely missing. */
+/**
+ * The signs that a text may have; one that is missing is surely missing. From the fifth bit on, the index of the first
+ * digit, or one before it.
+ */
 export function signsOf(text: string): number {
   const { length } = text;
-  if (length > longest) return ALL;
+  if (length > longest) return ANY_SIGN;
   let signs = 0;
+  let digit = 0;
   let three = 0;
   for (let index = 0; index < length; index++) {
     const code = text.charCodeAt(index);
     three = ((three << 5) | (code < 256 ? kinds[code]! : FOREIGN)) & 0x7fff;
+    if ((signs & DIGITS) === 0) digit = index;
     signs |= signsOfThree[three]!;
   }
-  return signs | signsOfThree[(three << 5) & 0x7fff]!;
+  return signs | signsOfThree[(three << 5) & 0x7fff]! | (digit << 4);
+}
+
+export function firstDigit(signs: number): number {
+  return signs >> 4;
 }

@@ -89,8 +89,7 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   const { output } = frame;
   if (frame.host.events.wanted) frame.ranAt = readClock();
   frame.output = undefined;
-  if (typeof output === "string" ? output.length > LONG : isLarge(output))
-    return checkInSteps(frame, output);
+  if (typeof output === "string" ? output.length > LONG : isLarge(output)) return checkInSteps(frame, output);
   return checkResult(frame, toResult(output));
 }
 
