@@ -171,7 +171,7 @@ if (isServer) {
   // What the program does before it loads the rest, in one file.
   const quick = await build({
     ...common,
-    entryPoints: [join(source, "cli/quick-list.ts")],
+    entryPoints: [join(source, "cli/tool-lists.ts")],
     outfile: join(target, "quick-list.js"),
     format: "esm",
     external,

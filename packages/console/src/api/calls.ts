@@ -4,9 +4,7 @@ import type { Call } from "./generated-types.ts";
 import type { LargeCall } from "./large-call.worker.ts";
 import { open } from "./request.ts";
 import { currentSession } from "./session.ts";
-import type { CallAnswer, CallLine, CallProgress, CallStatus, CallTrace, SkillToolDraft } from "./types.ts";
-
-type TracedCall = Call & { readonly trace?: CallTrace };
+import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
 
 export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
@@ -104,7 +102,7 @@ function unreachable(thrown?: unknown): unknown {
   return isLost ? new ApiError(0, "unreachable", "") : thrown;
 }
 
-function answerOf(call: TracedCall): CallAnswer {
+function answerOf(call: Call): CallAnswer {
   return {
     callId: call.callId,
     toolName: call.toolName,
@@ -123,7 +121,7 @@ const LARGE = 2_000_000;
 /**
  * A running or finished call. A very large record comes without the structured data and blocks of its result.
  */
-export async function readCall(callId: string, signal?: AbortSignal): Promise<TracedCall> {
+export async function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
   const response = await open("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
   if (Number(response.headers.get("content-length") ?? 0) <= LARGE) return readJson(response, signal);
   await response.body?.cancel();

@@ -21,21 +21,22 @@ export async function request<Route extends keyof Answers>(
   return readJson<Answers[Route]>(await open(route, asked), asked.signal);
 }
 
-type ListRoute = {
+export type ListRoute = {
   [Route in keyof Answers]: Answers[Route] extends { readonly items: readonly unknown[] } ? Route : never;
 }[keyof Answers];
+export type ItemsOf<Route extends ListRoute> = Answers[Route]["items"];
 
 /** Reads the pages of a list to its end, or to about `most` items. `hasMore`: there are unread pages. */
 export async function readPages<Route extends ListRoute>(
   route: Route,
   asked: Asked,
   most = Number.POSITIVE_INFINITY,
-): Promise<{ readonly items: Answers[Route]["items"][number][]; readonly hasMore: boolean }> {
-  const items: Answers[Route]["items"][number][] = [];
+): Promise<{ readonly items: ItemsOf<Route>[number][]; readonly hasMore: boolean }> {
+  const items: ItemsOf<Route>[number][] = [];
   let cursor: string | undefined;
   do {
     // Every list has `items`; a paged one also has the cursor of the next page.
-    const page: { items: Answers[Route]["items"]; next?: string } = await request(route, {
+    const page: { items: ItemsOf<Route>; next?: string } = await request(route, {
       ...asked,
       query: { ...asked.query, cursor },
     });

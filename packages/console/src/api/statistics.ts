@@ -37,7 +37,8 @@ async function summariseLatest(
   signal: AbortSignal,
 ): Promise<RackStatistics> {
   const range = { since: wanted.since, until: Date.now() + 1 };
-  const calls = await readCalls(wanted, MOST, signal);
+  const query = { ...wanted, limit: 500 };
+  const { items: calls } = await readPages("GET /api/calls", { query, signal }, MOST);
   const tools = [...Map.groupBy(calls, ({ toolName }) => toolName)].map(([toolName, group]) => {
     return { toolName, ...summariseCalls(group, { ...range, slices: 1 }) };
   });
@@ -46,16 +47,6 @@ async function summariseLatest(
     tools: tools.filter((tool) => tool.calls > 0),
     ...(calls.length >= MOST ? { latest: MOST } : {}),
   };
-}
-
-/** The newest calls since a moment, read page by page until there are at least `most`. */
-async function readCalls(
-  query: { readonly since: number; readonly tool?: string; readonly flag?: "loop" },
-  most: number,
-  signal: AbortSignal,
-): Promise<CallSummary[]> {
-  const limit = Math.min(500, most);
-  return (await readPages("GET /api/calls", { query: { ...query, limit }, signal }, most)).items;
 }
 
 export interface CallTotals {

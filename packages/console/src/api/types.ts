@@ -1,4 +1,4 @@
-import type { CallFlags, ToolResult } from "@toolrack/core";
+import type { CallFlags } from "@toolrack/core";
 import type * as Document from "./generated-types.ts";
 import type { Call, CallSummary } from "./generated-types.ts";
 
@@ -13,16 +13,7 @@ export type CallStatus = Call["status"];
 export type CallLine = NonNullable<Call["log"]>[number];
 export type LoopVerdict = NonNullable<CallFlags["loop"]>;
 
-/** Where in its author's file a tool failed. Only admins get it. */
-export interface CallTrace {
-  /** Such as `tools/price.ts:12`. */
-  readonly at: string;
-  readonly stack: string;
-}
-
-export interface CallAnswer extends Omit<Document.CallAnswer, "result"> {
-  readonly result: ToolResult;
-  readonly trace?: CallTrace;
+export interface CallAnswer extends Document.CallAnswer {
   /** Length of the whole result, set by the console when `result` may be only its beginning. */
   readonly resultSize?: number;
 }
@@ -33,7 +24,6 @@ export interface CallProgress {
   readonly message?: string;
 }
 
-export type SkillFile = Document.Skill["files"][number];
 export type SkillToolType = Document.SkillTool["type"];
 
 /** A tool of a skill to save or to try. `null` removes a field. */

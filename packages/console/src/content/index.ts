@@ -1,10 +1,9 @@
 export { default as CallLog } from "./CallLog.vue";
 export { default as CodeLines } from "./CodeLines.vue";
 export { default as ErrorCard } from "./ErrorCard.vue";
-export { default as FileFailure } from "./FileFailure.vue";
 export { default as JsonTree } from "./JsonTree.vue";
 export { default as LongText } from "./LongText.vue";
 export { default as MediaView } from "./MediaView.vue";
-export { DescriptionText, MarkdownView } from "./markdown-on-demand.ts";
+export { DescriptionText, FileFailure, MarkdownView } from "./parts.ts";
 export { default as ResultView } from "./ResultView.vue";
 export { contentPart, inTime, mediaOf, messageOf, partOf, resultSize, shareOf, tokensOf } from "./result.ts";

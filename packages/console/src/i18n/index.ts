@@ -9,7 +9,7 @@ export {
   momentLabels,
   timeOf,
 } from "./format.ts";
-export { i18n, language, languages, preferredLanguage, setLanguage, t, te } from "./i18n.ts";
+export { choicesOf, i18n, language, languages, preferredLanguage, setLanguage, t, te } from "./i18n.ts";
 export {
   type CodedError,
   callErrorText,

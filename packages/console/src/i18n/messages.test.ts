@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { textsOf } from "./catalogue.ts";
-import { messages } from "./i18n.ts";
+import { messages, textsOf } from "./i18n.ts";
 
 const english = flatten(textsOf(messages, 0));
 const chinese = flatten(textsOf(messages, 1));
@@ -30,9 +29,13 @@ it("has every text that the pages ask for, and no other", () => {
   // Skills and experts are two lists of one page, whose texts have the same names.
   for (const [, name] of source.matchAll(/`\$\{kind\}\.(\w+)`/g))
     asked.add(`skills.${name}`).add(`experts.${name}`);
-  const families = [...source.matchAll(/`([a-z][A-Za-z.]*\.)\$\{/g)].map(([, prefix]) => prefix!);
+  // Texts of values: `status.${status}`, and those of choices.
+  const families = [
+    ...source.matchAll(/`([a-z][A-Za-z.]*)\.\$\{[^}]*\}(\w*)`/g),
+    ...source.matchAll(/\bchoicesOf\(\s*["']([a-zA-Z.]+)["']()/g),
+  ].map(([, prefix, end]) => new RegExp(`^${prefix}\\.[^.]+${end}$`));
   const unused = [...english.keys()].filter(
-    (key) => !asked.has(key) && !families.some((family) => key.startsWith(family)),
+    (key) => !asked.has(key) && !families.some((family) => family.test(key)),
   );
   expect(unused).toEqual([]);
   const missing = [...source.matchAll(/\bt\(\s*["'`]([a-zA-Z]+\.[A-Za-z0-9.]+)["'`]/g)]

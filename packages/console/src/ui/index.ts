@@ -6,7 +6,16 @@ import ErrorNote from "./ErrorNote.vue";
 import FormField from "./FormField.vue";
 import Menu from "./Menu.vue";
 import Modal from "./Modal.vue";
-import { CallLink, CodeBlock, DiffView, EmptyState, FactList, FailedItem, RelativeTime } from "./parts.ts";
+import {
+  CallLink,
+  CodeBlock,
+  DiffView,
+  EmptyState,
+  FactList,
+  FailedItem,
+  ProblemNote,
+  RelativeTime,
+} from "./parts.ts";
 import RemoveButton from "./RemoveButton.vue";
 import SearchField from "./SearchField.vue";
 import Segmented from "./Segmented.vue";
@@ -33,6 +42,7 @@ export const components = {
   FormField,
   Menu,
   Modal,
+  ProblemNote,
   RelativeTime,
   RemoveButton,
   SearchField,
@@ -59,11 +69,22 @@ declare module "vue" {
 export { toCall, toTool, useFilterDrafts, useQuery, useView } from "./address.ts";
 export { callerText, errorText, flagsOf, loopEvidence, nameOf, shownStatus, toolTime } from "./call-texts.ts";
 export { dropUnsavedWork, isSamePlace, Recent, useDraft, useUnsavedWork } from "./drafts.ts";
-export { isDark, narrowScreen, now, setTheme, theme, themes, useCopy, useShortcuts } from "./screen.ts";
+export {
+  isDark,
+  narrowScreen,
+  now,
+  setTheme,
+  theme,
+  themes,
+  useCopy,
+  useFollowedEnd,
+  useShortcuts,
+} from "./screen.ts";
 export {
   keepReloads,
   type Remote,
   useAttempt,
+  useList,
   useLive,
   useReloads,
   useRemote,

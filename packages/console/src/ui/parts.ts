@@ -1,3 +1,4 @@
+import { TriangleAlert } from "@lucide/vue";
 import { type Component, type FunctionalComponent, h, type VNode } from "vue";
 import { RouterLink } from "vue-router";
 import { formatAgo, formatMoment, t } from "../i18n/index.ts";
@@ -77,6 +78,20 @@ export const FailedItem = part<{ icon: Component; name: string; reason: string }
         name,
       ]),
       h("p", { class: "text-xs break-words text-soft" }, reason),
+    ]),
+);
+
+/** A problem, with what it is about and how to fix it. */
+export const ProblemNote = part<{ title: string; problem: string; remedy: string }>(
+  ["title", "problem", "remedy"],
+  ({ title, problem, remedy }) =>
+    h("section", { class: "note flex items-start gap-2.5 px-3.5 py-2.5 text-sm", "aria-label": title }, [
+      h(TriangleAlert, { size: 16, class: "mt-0.5 shrink-0 text-warn" }),
+      h("div", { class: "flex min-w-0 flex-1 flex-col gap-1" }, [
+        h("p", { class: "font-semibold" }, title),
+        h("p", { class: "break-words whitespace-pre-wrap" }, problem),
+        h("p", { class: "text-soft" }, remedy),
+      ]),
     ]),
 );
 

@@ -1,4 +1,4 @@
-import { onBeforeUnmount, onMounted, onScopeDispose, ref } from "vue";
+import { nextTick, onBeforeUnmount, onMounted, onScopeDispose, type Ref, ref, watch } from "vue";
 import { copyText, keep, kept } from "../text/index.ts";
 
 export const themes = ["system", "light", "dark"] as const;
@@ -63,6 +63,16 @@ export function useCopy() {
     timer = setTimeout(forget, isCopied ? MOMENT : LONGER);
   }
   return { state, copy };
+}
+
+/** Scrolls a list to its end when lines are added, unless the person has scrolled up to read earlier ones. */
+export function useFollowedEnd(list: Readonly<Ref<HTMLElement | null>>, lines: () => unknown): void {
+  watch(lines, async () => {
+    const { scrollHeight = 0, scrollTop = 0, clientHeight = 0 } = list.value ?? {};
+    if (scrollHeight - scrollTop - clientHeight > 24) return;
+    await nextTick();
+    list.value?.scrollTo({ top: list.value.scrollHeight });
+  });
 }
 
 /** Keyboard shortcuts of the page, inactive in fields, dialogs and input methods. `mod+k` means Ctrl or Command. */

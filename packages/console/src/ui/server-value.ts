@@ -2,8 +2,11 @@ import { computed, effectScope, onScopeDispose, shallowReactive, shallowRef, wat
 import {
   ApiError,
   type Approval,
+  type Asked,
   currentSession,
   eventStream,
+  type ItemsOf,
+  type ListRoute,
   type Reload,
   request,
   type Server,
@@ -90,6 +93,16 @@ export function useLive<Value>(
   return remote;
 }
 
+/** Like `useLive`, for the items of a list. */
+export function useList<Route extends ListRoute>(
+  route: Route,
+  asked: Pick<Asked, "path" | "query"> = {},
+  events?: readonly string[],
+  pause?: number,
+): Remote<ItemsOf<Route>> {
+  return useLive(async (signal) => (await request(route, { ...asked, signal })).items, events, pause);
+}
+
 const FIRST_WAIT = 1_000;
 const LONGEST_WAIT = 15_000;
 
@@ -172,9 +185,9 @@ let approvals: Remote<readonly Approval[]> | undefined;
 
 /** The approvals that wait, shared by all components and kept up to date. */
 export function useWaitingApprovals(): Remote<readonly Approval[]> {
-  const read = async (signal: AbortSignal) =>
-    (await request("GET /api/approvals", { query: { limit: 500 }, signal })).items;
-  approvals ??= effectScope(true).run(() => useLive(read, ["approval."]))!;
+  approvals ??= effectScope(true).run(() =>
+    useList("GET /api/approvals", { query: { limit: 500 } }, ["approval."]),
+  )!;
   return approvals;
 }
 

@@ -116,6 +116,51 @@ it("hides secrets in calls that are handed to the client", async () => {
   expect(JSON.parse(handed.function.arguments)).toEqual({ key: "[redacted]", at: 1 });
 });
 
+it.each([KEY, HEADER, SECRET])(
+  "hides %s in the names, ids and counts that come with an answer",
+  async (secret) => {
+    const usage = {
+      prompt_tokens: 4,
+      note: secret,
+      prompt_tokens_details: { cached_tokens: 2, [secret]: 1 },
+    };
+    const named = { index: 0, id: secret, type: "function", function: { name: secret, arguments: "{}" } };
+    const rack = await start((outgoing, asked) => {
+      const finish =
+        asked % 2 === 0 ? delta({ tool_calls: [named] }, "tool_calls") : delta({}, "stop", { usage });
+      outgoing.end(`${finish}${event({ choices: [], usage })}data: [DONE]\n\n`);
+    });
+    const told = { toolrack: { events: true }, model: "model-a" };
+    const messages = question.messages;
+    const answers = [
+      await rack.fetch("/v1/chat/completions", { body: { ...told, messages } }),
+      await rack.fetch("/v1/chat/completions", { body: { ...told, messages, stream: true } }),
+      await rack.fetch("/v1/responses", { body: { ...told, input: "go" } }),
+      await rack.fetch("/v1/responses", { body: { ...told, input: "go", stream: true } }),
+    ];
+    for (const answer of answers) expect(await answer.text()).not.toContain(secret);
+    const session = await rack.session();
+    expect(JSON.stringify(await (await rack.stream(session, "go")).all())).not.toContain(secret);
+    expect(JSON.stringify(await rack.ask(`/api/chat/sessions/${session}`))).not.toContain(secret);
+    const records = [await rack.ask("/api/calls"), await rack.ask("/api/stats")];
+    expect(JSON.stringify(records)).not.toContain(secret);
+    const [answer] = answersIn(upstream.requests.at(-1));
+    expect(answer.content).toContain('There is no tool named "[redacted]"');
+  },
+);
+
+it("hides secrets of the workspace in why a provider is asked again, and why another one is", async () => {
+  const rack = await start((outgoing, asked) => {
+    if (asked > 0) return outgoing.end(delta({ content: "ok" }) + end());
+    return outgoing
+      .writeHead(503, { "retry-after-ms": "1" })
+      .end(JSON.stringify({ error: `down ${SECRET}` }));
+  });
+  const events = JSON.stringify(await (await rack.stream(await rack.session(), "go")).all());
+  expect(events).toContain("down [redacted]");
+  expect(events).not.toContain(SECRET);
+});
+
 it("does not spell a secret out by the probabilities of its tokens, and keeps those of other text", async () => {
   const token = (text: string) => ({ token: text, logprob: -0.5, bytes: null, top_logprobs: [] });
   const probable = (text: string) =>

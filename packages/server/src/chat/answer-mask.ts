@@ -1,4 +1,4 @@
-import { Mask, MaskStream } from "@toolrack/core/internal";
+import { type Mask, MaskStream } from "@toolrack/core/internal";
 import { type AnswerFacts, objectsIn } from "./answer-chunks.ts";
 import type { TextPart } from "./turn.ts";
 
@@ -63,8 +63,8 @@ export class AnswerMask {
     this.#after = "";
   }
 
-  /** The arguments of a call, which stay JSON. */
-  inArguments(written: string): string {
+  /** What a model says of a call. Arguments stay JSON. */
+  inText(written: string): string {
     return this.#mask.inText(written);
   }
 
@@ -83,16 +83,4 @@ function joined(all: readonly unknown[]): unknown {
   const listOf = (key: string) => all.flatMap((logprobs) => objectsIn(Object(logprobs)[key]));
   const [content, refusal] = [listOf("content"), listOf("refusal")];
   return { content: content.length > 0 ? content : null, refusal: refusal.length > 0 ? refusal : null };
-}
-
-/** The masks of providers, by their secrets. A mask is made anew when the secrets of the workspace have changed. */
-const masks = new WeakMap<readonly string[], { readonly known: Mask; readonly mask: Mask }>();
-
-export function maskFor(known: Mask, secrets: readonly string[]): Mask {
-  const found = masks.get(secrets);
-  if (found?.known === known) return found.mask;
-  // One mask with all values is faster than applying two masks one after the other.
-  const mask = new Mask([...known, ...secrets]);
-  masks.set(secrets, { known, mask });
-  return mask;
 }

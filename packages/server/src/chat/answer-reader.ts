@@ -189,8 +189,11 @@ function eventReader(longest: number, onEvent: (data: string, event?: string) =>
       isTooLong ||= type === "max-buffer-size-exceeded";
     },
   });
+  let isFirst = true;
   return (text: string): void => {
-    parser.feed(text);
+    // Some servers begin with a byte order mark, which the parser would take for a part of the first field's name.
+    parser.feed(isFirst ? text.replace(/^\uFEFF/, "") : text);
+    isFirst = false;
     if (isTooLong) throw new EventTooLong();
   };
 }

@@ -68,7 +68,7 @@ export class TurnEngine {
    */
   async run(given: Turn) {
     const { reach, query, sessionID, parts, emit } = given;
-    const { config, approvals, retry, providers, registry, store } = this.#services;
+    const { config, approvals, retry, providers, store } = this.#services;
     const { health } = providers;
     const { limits, leaving } = this;
     const offered = await this.tools.getTools(reach, {
@@ -80,10 +80,9 @@ export class TurnEngine {
     const contextTokens = config.contextTokens ?? USUAL_CONTEXT;
     const clock = new TurnClock(limits.maxSeconds * 1000, given.signal);
     const asking = this.#askingUntil(clock.signal);
-    const secretMask = () => registry.secretMask;
     const noteUsage = (asked: ModelEndpoint, usage: ModelUsage) =>
       store.usage.add(usageOf(given.reach.grant.caller, asked, usage, given.session));
-    const setting = { offered, limits, leaving, asking: asking.signal, retry, health, secretMask, noteUsage };
+    const setting = { offered, limits, leaving, asking: asking.signal, retry, health, noteUsage };
     const turn = openTurn(given, contextTokens, setting);
     const unsubscribe = approvals.subscribe((approval) => {
       if (approval.sessionID !== sessionID) return;
@@ -259,16 +258,12 @@ function addNotice(turn: OpenTurn, notice: string): void {
   else appendText(turn, "text", nextRound(turn.parts), notice);
 }
 
-function endOf(
-  thrown: unknown,
-  { signal, leaving, limits, secretMask }: OpenTurn,
-  clock: TurnClock,
-): TurnEnd {
+function endOf(thrown: unknown, { signal, leaving, limits }: OpenTurn, clock: TurnClock): TurnEnd {
   if (signal.aborted) return { reason: "stopped" };
   if (clock.signal.aborted) return { reason: "limit", message: notices.timeLimit(limits.maxSeconds) };
   if (leaving.aborted) return { reason: "interrupted" };
   if (thrown instanceof AnswerOverLimit) return { reason: "limit", message: thrown.message };
-  if (thrown instanceof ProviderError) return secretMask().apply(failedEnd(thrown));
+  if (thrown instanceof ProviderError) return failedEnd(thrown);
   throw thrown;
 }
 

@@ -189,7 +189,7 @@ function place({ provider, address }: ModelEndpoint, article = "The"): string {
 }
 
 /** A provider's text made safe to show: masked before it is cut, so that no half of a secret remains. */
-function shownWords({ secrets }: ModelEndpoint, text: string, longest: number): string {
-  const masked = String(redact(text, { values: secrets })).trim();
+function shownWords({ mask }: ModelEndpoint, text: string, longest: number): string {
+  const masked = String(redact(text, { mask: mask() })).trim();
   return masked.length <= longest ? masked : `${masked.slice(0, longest).toWellFormed()}…`;
 }

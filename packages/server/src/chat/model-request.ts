@@ -1,8 +1,8 @@
-import { estimateTokens, type Mask, tokenShare } from "@toolrack/core/internal";
+import { estimateTokens, tokenShare } from "@toolrack/core/internal";
 import { v7 as uuid } from "uuid";
 import { skillToolInfo } from "../skills/index.ts";
 import { type AnswerFacts, type AnswerPiece, DeltaMerger, emptyPiece } from "./answer-chunks.ts";
-import { AnswerMask, maskFor } from "./answer-mask.ts";
+import { AnswerMask } from "./answer-mask.ts";
 import { withoutExtras } from "./client-calls.ts";
 import { Compactor, tokensOf } from "./compactor.ts";
 import { countImages, toModelMessages, withoutImages } from "./messages.ts";
@@ -73,8 +73,6 @@ export interface OpenTurn extends Omit<Turn, "endpoint"> {
    * with a mask in the place of a secret.
    */
   readonly unmasked: Map<string, string>;
-  /** The secrets of the workspace, as they are now. */
-  readonly secretMask: () => Mask;
   /** Called for each answer, with what it cost. */
   readonly noteUsage: (endpoint: ModelEndpoint, usage: ModelUsage) => void;
   usage: ModelUsage;
@@ -86,10 +84,7 @@ export interface OpenTurn extends Omit<Turn, "endpoint"> {
 export function openTurn(
   turn: Turn,
   contextTokens: number,
-  setting: Pick<
-    OpenTurn,
-    "offered" | "limits" | "leaving" | "asking" | "retry" | "health" | "secretMask" | "noteUsage"
-  >,
+  setting: Pick<OpenTurn, "offered" | "limits" | "leaving" | "asking" | "retry" | "health" | "noteUsage">,
 ): OpenTurn {
   const { history, parts, clientTools = [], compacted } = turn;
   const usage = turn.usage ?? noUsage;
@@ -151,7 +146,7 @@ async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | unde
   let tokens = 0;
   const filter = endpoint.toolCalls === "tags" ? new TagFilter() : undefined;
   const thinking = endpoint.reasoning === "tags" ? new ThinkFilter() : undefined;
-  const mask = new AnswerMask(maskFor(turn.secretMask(), endpoint.secrets), (type, text, logprobs) =>
+  const mask = new AnswerMask(endpoint.mask(), (type, text, logprobs) =>
     appendText(turn, type, round, text, logprobs),
   );
   let hasBegun = false;
@@ -215,9 +210,8 @@ async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | unde
   // An answer with calls but without a finish reason was cut off.
   const finish = tagged?.isCut ? "length" : (merger.finishReason ?? (calls.length === 0 ? "stop" : "cut"));
   const made = calls.map((call, at) => {
-    const echo = mask.inEcho(echoOf(call, at === 0 ? merger : undefined, endpoint.provider));
-    const shown = mask.inArguments(calledIn(call).written);
-    return addCall(turn, call, { round, shown, echo, finish, isTooMany: at >= MOST_CALLS });
+    const echo = echoOf(call, at === 0 ? merger : undefined, endpoint.provider);
+    return addCall(turn, call, { round, mask, echo, finish, isTooMany: at >= MOST_CALLS });
   });
   await turn.save?.();
   const isClientCallCut = made.some((part) => part.client && !isSettled(part) && isHalf(part, finish));
@@ -284,15 +278,19 @@ function requestBody(
 function addCall(
   { offered, parts, emit, callIds, clientTools, unmasked }: OpenTurn,
   call: ModelToolCall,
-  answer: { round: number; shown: string; echo: Echo | undefined; finish: string; isTooMany: boolean },
+  answer: { round: number; mask: AnswerMask; echo: Echo | undefined; finish: string; isTooMany: boolean },
 ): ToolPart {
-  const { shown } = answer;
-  const { name, written } = calledIn(call);
-  const own = clientTools.find((tool) => nameOf(tool) === name);
-  const info = offered.infos.get(name);
+  const { mask } = answer;
+  const { name: called, written } = calledIn(call);
+  const own = clientTools.find((tool) => nameOf(tool) === called);
+  const info = offered.infos.get(called);
+  const shown = mask.inText(written);
+  // A name that nobody has may be anything that the model knows.
+  const name = own === undefined && info === undefined ? mask.inText(called) : called;
+  const echo = mask.inEcho(answer.echo);
   const kind = kindOf(call, own);
   // Some providers reuse call ids in later answers; here an id must be unique in the conversation.
-  const id = callIds.has(call.id) ? newCallId() : call.id;
+  const id = callIds.has(call.id) || mask.inText(call.id) !== call.id ? newCallId() : call.id;
   callIds.add(id);
   const part: ToolPart = {
     type: "tool",
@@ -305,7 +303,7 @@ function addCall(
     ...(shown === written ? {} : { masked: true }),
     ...(kind === "function" ? {} : { kind }),
     ...(own === undefined ? {} : { client: true }),
-    ...(answer.echo === undefined ? {} : { echo: answer.echo }),
+    ...(echo === undefined ? {} : { echo }),
     ...(info !== undefined && skillToolInfo(info) !== undefined && { envelope: true }),
     state: { status: "pending", input: {}, raw: shown },
   };

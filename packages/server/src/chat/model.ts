@@ -1,3 +1,4 @@
+import type { Mask } from "@toolrack/core/internal";
 import { v7 as uuid } from "uuid";
 import type { ModelTraits } from "../config/index.ts";
 import { isRecord, tidySum } from "../helpers/index.ts";
@@ -17,10 +18,10 @@ export interface ModelEndpoint {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   /**
-   * Values to mask in what the provider and its models say, in every form in which they may be written. Ordinary words of
-   * headers are not among them.
+   * Masks what the provider and its models say: the secrets of the workspace, as they are now, and those of the provider,
+   * without ordinary words of its headers.
    */
-  readonly secrets: readonly string[];
+  readonly mask: () => Mask;
   /** The provider's name of the model. */
   readonly model: string;
   /** `tags`: the model has no native tool calls and writes them into its text. */
@@ -119,7 +120,7 @@ export function parsedJson(text: string): unknown {
   }
 }
 
-/** Token counts of one request. Members that are not named here are passed on unchanged. */
+/** Token counts of one request. */
 export interface ModelUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -138,14 +139,14 @@ export const noUsage: ModelUsage = { prompt_tokens: 0, completion_tokens: 0, tot
 /** Token counts above this are taken for mistakes of the provider and ignored. */
 const MOST_TOKENS = 1_000_000_000;
 
-/** What can be used of the counts that a provider sent, which may be of any form; undefined when it sent none. */
+/** The counts and the cost that a provider sent, which may be of any form; undefined when it sent none. */
 export function usableCounts(sent: unknown): Partial<ModelUsage> | undefined {
   if (!isRecord(sent)) return undefined;
   const entries = Object.entries(sent).flatMap(([key, value]): [string, unknown][] => {
     if (/^(?:prompt|completion|total)_tokens$/.test(key)) return isCount(value) ? [[key, value]] : [];
     if (key === "cost") return typeof value === "number" && value >= 0 ? [[key, value]] : [];
-    if (!/_tokens_details$/.test(key)) return [[key, value]];
-    return isRecord(value) ? [[key, Object.fromEntries(Object.entries(value).filter(hasCount))]] : [];
+    if (!/^(?:prompt|completion)_tokens_details$/.test(key) || !isRecord(value)) return [];
+    return [[key, Object.fromEntries(Object.entries(value).filter(isDetail))]];
   });
   return Object.fromEntries(entries);
 }
@@ -154,8 +155,8 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= MOST_TOKENS;
 }
 
-function hasCount([, value]: [string, unknown]): boolean {
-  return isCount(value);
+function isDetail([key, value]: [string, unknown]): boolean {
+  return /^\w{1,40}_tokens$/.test(key) && isCount(value);
 }
 
 /**

@@ -14,6 +14,7 @@ import {
   reportedError,
   silent,
   tooLong,
+  unreadable,
 } from "./errors.ts";
 import { type ModelEndpoint, parsedJson } from "./model.ts";
 
@@ -404,6 +405,9 @@ function readerOf(
   if (status >= 300 && status < 400) throw redirected(endpoint, status, String(headers.location ?? ""));
   const type = String(headers["content-type"] ?? "");
   if (status < 300 && /\bhtml\b/i.test(type)) throw noApi(endpoint, type);
+  const encoding = String(headers["content-encoding"] ?? "identity");
+  if (status < 300 && encoding !== "identity")
+    throw unreadable(endpoint, "compressed, although only plain text was asked for", encoding);
   if (status < 300) return open(type);
   let text = "";
   const report = () =>

@@ -1,4 +1,4 @@
-import { isSecretName } from "@toolrack/core/internal";
+import { isSecretName, Mask } from "@toolrack/core/internal";
 import { writtenForms } from "../access/index.ts";
 import { addressProblem, type Config, type ModelTraits, shownAddress } from "../config/index.ts";
 import { ChatError, failure, ProviderError } from "./errors.ts";
@@ -21,6 +21,8 @@ interface ProvidersOptions extends ReferenceSources {
   readonly model?: string | undefined;
   /** Names of models, each with the models that are asked in turn until one answers. */
   readonly models?: Readonly<Record<string, readonly string[]>> | undefined;
+  /** The secrets of the workspace, as they are now. Default: none. */
+  readonly secretMask?: () => Mask;
 }
 
 export const howToConfigure =
@@ -280,7 +282,7 @@ interface Connection {
 async function openConnection(
   provider: string,
   { baseURL, apiKey, headers: given = {} }: ProviderConfig,
-  { environment, readSecret }: ReferenceSources,
+  { environment, readSecret, secretMask = () => Mask.none }: ProvidersOptions,
   last?: Connection,
 ): Promise<Connection> {
   const missing = (message: string) =>
@@ -323,6 +325,21 @@ async function openConnection(
   return {
     isFixed: ![baseURL, apiKey ?? "", ...Object.values(given)].some((value) => value.includes("${")),
     filled: text,
-    endpoint: { provider, baseURL: base, apiKey: key, headers, address, secrets },
+    endpoint: { provider, baseURL: base, apiKey: key, headers, address, mask: maskOf(secrets, secretMask) },
+  };
+}
+
+/**
+ * The mask of a provider's secrets and of those of the workspace, which is made anew when the latter have changed. One mask
+ * with all values is faster than applying two masks one after the other.
+ */
+function maskOf(secrets: readonly string[], workspace: () => Mask): () => Mask {
+  let known: Mask | undefined;
+  let mask = Mask.none;
+  return () => {
+    const now = workspace();
+    if (now !== known) mask = new Mask([...now, ...secrets]);
+    known = now;
+    return mask;
   };
 }

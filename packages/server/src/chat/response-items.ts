@@ -18,10 +18,15 @@ export interface ResponseItem {
 
 const roles = new Set(["user", "assistant", "system", "developer"]);
 
-/** The input of a request as items. A message may be written without its type. */
+/** The input of a request as items. A message may be written without its type, and with a text instead of parts. */
 export function toItems(input: string | readonly ResponseItem[]): ResponseItem[] {
   if (typeof input === "string") return [userItem(input)];
-  return input.map((item) => ({ ...item, type: item.type ?? "message" }));
+  return input.map((item) => {
+    const { type = "message", role, content } = item;
+    if (type !== "message" || typeof content !== "string") return { ...item, type };
+    const part = { type: role === "assistant" ? "output_text" : "input_text", text: content };
+    return { ...item, type, content: [part] };
+  });
 }
 
 export function userItem(content: unknown): ResponseItem {

@@ -1,5 +1,6 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import { type AnswerPiece, DeltaMerger, readChunk } from "./answer-chunks.ts";
 import type { ProviderError } from "./errors.ts";
@@ -314,6 +315,22 @@ describe("an answer of a server with habits of its own", () => {
     });
     await expect(read(endpoint)).rejects.toThrow(words);
     expect(requests).toBe(1);
+  });
+
+  it("may begin with a byte order mark", async () => {
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing.writeHead(200, stream).end(`\uFEFF${said("hello")}${finish}`),
+    );
+    expect((await read(endpoint))[0]?.text).toBe("hello");
+  });
+
+  it("is not guessed at when it is compressed, which nobody asked for", async () => {
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing
+        .writeHead(200, { ...stream, "content-encoding": "gzip" })
+        .end(gzipSync(said("hello") + finish)),
+    );
+    await expect(read(endpoint, { retries: 0 })).rejects.toThrow(/is compressed, although .*: gzip$/);
   });
 
   it("is asked for again when a gateway shows a page about a server that is away", async () => {

@@ -1,5 +1,4 @@
 import type { ToolRegistry } from "@toolrack/core";
-import type { Mask } from "@toolrack/core/internal";
 import { v7 as uuid } from "uuid";
 import { masterGrant } from "../access/index.ts";
 import { defined } from "../helpers/index.ts";
@@ -37,8 +36,6 @@ const CONTEXT = 128_000;
 export interface TrialSettings {
   /** Tokens that the tool definitions may take. Default: as in a chat. */
   readonly budget?: number | undefined;
-  /** The secrets that no model is told. */
-  readonly secretMask: () => Mask;
   /** Told what each request cost. */
   readonly noteUsage: (usage: NewUsage) => void;
 }
@@ -58,7 +55,7 @@ export class Trials {
 
   /** Throws `ProviderError`, `ChatError`, or the signal's reason. */
   async run({ endpoint, messages, query, answerOf, signal }: Trial): Promise<TrialOutcome> {
-    const { budget, secretMask, noteUsage } = this.#settings;
+    const { budget, noteUsage } = this.#settings;
     const offered = await this.#tools.getTools(undefined, { query, ...defined({ budget }) });
     const parts: MessagePart[] = [];
     const turn = openTurn(
@@ -81,7 +78,6 @@ export class Trials {
         asking: signal,
         retry: undefined,
         health: this.#providers.health,
-        secretMask,
         noteUsage: (asked, usage) => noteUsage(usageOf("eval", asked, usage)),
       },
     );

@@ -1,9 +1,10 @@
+import { existsSync } from "node:fs";
+import { delimiter, dirname, join, resolve } from "node:path";
 import { type Readable, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { styleText } from "node:util";
 import { shellQuote } from "../helpers/values.ts";
 import { exitCodes } from "./cli-error.ts";
-import { programWords } from "./start-command.ts";
 import { clipDisplay, oneLine, renderTable } from "./text.ts";
 
 export interface GlobalOptions {
@@ -94,6 +95,17 @@ export class Cli {
     const cells = rows.map((row) => row.map(oneLine));
     const styleHead = (words: string) => this.style(style, words);
     this.print(renderTable(cells, { head, columns: this.columns, flexible, styleHead }).join("\n"));
+  }
+
+  /** Answers with a list: the document for programs, and for people a table, or `none` where nothing is in it. */
+  list(
+    document: unknown,
+    head: readonly string[],
+    rows: readonly (readonly string[])[],
+    none: string,
+    options?: { flexible?: number },
+  ): void {
+    this.answer(document, () => (rows.length === 0 ? this.talk(none) : this.table(head, rows, options)));
   }
 
   /** Prints messages to standard error. */
@@ -227,4 +239,50 @@ function aroundText(style: Style, stream: OutputStream): readonly [string, strin
 
 function bigIntAsText(_key: string, value: unknown): unknown {
   return typeof value === "bigint" ? String(value) : value;
+}
+
+/**
+ * What a person types to start this program in the current folder. `npx toolrack` is offered only where npx finds an
+ * installed package: elsewhere npx would fetch whatever package has that name. `own` is a folder of this program.
+ */
+export function programWords(
+  { cwd, env, program }: Pick<Surroundings, "cwd" | "env" | "program">,
+  own = import.meta.dirname,
+): string {
+  const isUnderNpm = env.npm_lifecycle_event !== undefined;
+  // npm runs scripts in the package's folder, and the PATH that it sets for a script ends with the script.
+  const directory = isUnderNpm ? (env.INIT_CWD ?? cwd) : cwd;
+  const isOnPath = (env.PATH ?? env.Path ?? "")
+    .split(delimiter)
+    .filter((folder) => folder !== "" && !(isUnderNpm && /node_modules[\\/]\.bin[\\/]?$/.test(folder)))
+    .some(holdsProgram);
+  if (isOnPath) return "toolrack";
+  if (nearestInstall(directory) !== undefined) return "npx toolrack";
+  const install = nearestInstall(own);
+  return install === undefined
+    ? program.map(shellQuote).join(" ")
+    : `npx --prefix ${shellQuote(install)} toolrack`;
+}
+
+/**
+ * The command that starts this program from any folder, without a shell: the same Node, its options, and the
+ * file that it runs. Debugger options are left out, because two programs cannot share the debugger's port.
+ */
+export function ownProgram(): string[] {
+  const options = process.execArgv.filter(
+    (option) => !/^--(inspect|debug|watch|cpu-prof|heap-prof)/.test(option),
+  );
+  return [process.execPath, ...options, resolve(process.argv[1] ?? "")];
+}
+
+/** The nearest folder upwards in which the program is installed as a package. */
+function nearestInstall(from: string): string | undefined {
+  for (let folder = resolve(from); ; folder = dirname(folder)) {
+    if (holdsProgram(join(folder, "node_modules", ".bin"))) return folder;
+    if (folder === dirname(folder)) return undefined;
+  }
+}
+
+function holdsProgram(folder: string): boolean {
+  return ["toolrack", "toolrack.cmd"].some((name) => existsSync(join(folder, name)));
 }

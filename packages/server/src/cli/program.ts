@@ -122,7 +122,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     )
     .option("--concurrency <n>", "how many calls it runs at once", placesNumber, 8)
     .option("--no-watch", "do not load tool files anew when they change")
-    .action(runs(async () => (await import("./commands/worker.ts")).worker));
+    .action(runs(async () => (await import("./commands/serve.ts")).worker));
 
   command("mcp", "serve the tools to the MCP client that starts this, over standard input and output")
     .option("--expert <name>", "only what this expert has")
@@ -181,13 +181,13 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("loops", "show sessions that went in circles, why, and let one go on")
     .addArgument(oneOf("[action]", "what to do", ["list", "resume"]))
     .argument("[session]", "the session to let go on")
-    .action(runs(async () => (await import("./commands/loops.ts")).loops));
+    .action(runs(async () => (await import("./commands/workspace-state.ts")).loops));
 
   command("schedules", "show and cancel what is to run later")
     .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
     .argument("[id]", "the schedule")
     .option("--all", "list those that have ended too")
-    .action(runs(async () => (await import("./commands/schedules.ts")).schedules));
+    .action(runs(async () => (await import("./commands/workspace-state.ts")).schedules));
 
   command("secrets", "keep values that tools need, encrypted; none is ever printed")
     .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
@@ -197,24 +197,24 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
       "--token <token>",
       "set, remove: for the calls of one token, by its name or id; master: the workspace's own",
     )
-    .action(runs(async () => (await import("./commands/secrets.ts")).secrets));
+    .action(runs(async () => (await import("./commands/access.ts")).secrets));
 
   command("settings", "keep values that tools need and nobody has to hide")
     .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
     .argument("[name]", "the setting, NAME=VALUE to set it; or the tool that alone is given it")
     .argument("[variable]", "with a tool's name before it: NAME=VALUE, or NAME")
     .argument("[value]", "its value; set NAME reads it from standard input, or asks for it")
-    .action(runs(async () => (await import("./commands/secrets.ts")).settings));
+    .action(runs(async () => (await import("./commands/access.ts")).settings));
 
   command("data", "show and delete the files that sandboxed tools and skills have kept")
     .addArgument(oneOf("[action]", "what to do", ["list", "clear"]))
     .argument("[name]", "clear: the tool, or what list calls it")
-    .action(runs(async () => (await import("./commands/data.ts")).data));
+    .action(runs(async () => (await import("./commands/workspace-state.ts")).data));
 
   command("searches", "show and delete what search has learned from use, and switch learning on or off")
     .addArgument(oneOf("[action]", "what to do", ["list", "forget", "clear", "on", "off"]))
     .argument("[id]", "forget: the search, as list calls it")
-    .action(runs(async () => (await import("./commands/searches.ts")).searches));
+    .action(runs(async () => (await import("./commands/workspace-state.ts")).searches));
 
   command("skills", "show, import and export skills: sets of tools in the database and in folders")
     .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
@@ -253,7 +253,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--chat", "create: may talk to models; default: when it may use tools or experts")
     .option("--no-chat", "create: may use tools, but not talk to models")
     .option("--expires <duration>", "create: is valid for so long, such as 12h or 30d; default: for ever")
-    .action(runs(async () => (await import("./commands/tokens.ts")).tokens));
+    .action(runs(async () => (await import("./commands/access.ts")).tokens));
 
   command("mcp-servers", "show and change the MCP servers whose tools are on the rack of the running server")
     .addArgument(
@@ -326,7 +326,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--tag <tag>", "only those with a tag")
     .option("--all", "disabled ones too")
     .option("--tokens", "what each source and tool costs a model's context, estimated")
-    .action(runs(async () => (await import("./commands/list.ts")).list));
+    .action(runs(async () => (await import("./commands/tools.ts")).list));
 
   command("show", "show everything about a tool")
     .argument("<name>", "its name or an alias")
@@ -359,7 +359,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .option("--timeout <duration>", "stop it after 500ms, 30s, 2m, without the time for approvals")
     .option("--session <id>", "the session that the calls belong to")
     .option("-o, --output <file>", "save the first attachment, or else the text, in a file")
-    .action(runs(async () => (await import("./commands/run.ts")).run));
+    .action(runs(async () => (await import("./commands/call.ts")).run));
 
   command("new", "write the beginnings of a tool")
     // Completion offers these words, but any word is accepted, because with --style the tool's name stands here.
@@ -420,7 +420,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
       "[pattern]",
       "only tools with such a name, such as internal_file_*, or of one MCP server: mcp:KEY",
     )
-    .action(runs(async () => (await import("./commands/lint.ts")).lint));
+    .action(runs(async () => (await import("./commands/check.ts")).lint));
 
   command("eval", "try whether prompts lead to the right tools, by search and by a model")
     .argument("[files...]", "default: evals/*.yaml of the workspace")

@@ -11,9 +11,9 @@ import type { App } from "../rack/index.ts";
 import type { CallTrace, Page, StoredApproval } from "../store/index.ts";
 import type { Cli } from "./cli.ts";
 import { CliError, exitCodeOf } from "./cli-error.ts";
-import type { AnsweredTool } from "./listed-tools.ts";
 import type { ServerClient } from "./server-client.ts";
 import { amount } from "./text.ts";
+import type { AnsweredTool } from "./tool-lists.ts";
 import { talkingLogger, withApp } from "./workspace.ts";
 
 /** A tool of a running server with its schemas. Throws `CliError` when the server has none of this name. */

@@ -1,9 +1,8 @@
 import { CommanderError } from "commander";
 import { attributeConsole } from "../helpers/console-output.ts";
-import { Cli, type OutputStream, type Surroundings } from "./cli.ts";
+import { Cli, type OutputStream, ownProgram, type Surroundings } from "./cli.ts";
 import { type CliError, exitCodes, toCliError, usageError } from "./cli-error.ts";
 import { makeProgram } from "./program.ts";
-import { ownProgram } from "./start-command.ts";
 import { printable } from "./text.ts";
 
 /**

@@ -2,8 +2,24 @@ import { readdirSync, readFileSync, renameSync, type Stats, writeFileSync } from
 import { join } from "node:path";
 import type { Workspace } from "../config/index.ts";
 import type { Cli } from "./cli.ts";
-import type { ListedTool } from "./listed-tools.ts";
 import { entryAt } from "./workspace.ts";
+
+/** A tool as lists show it. */
+export interface ListedTool {
+  readonly name: string;
+  readonly title?: string | undefined;
+  readonly displayName?: string | undefined;
+  readonly description?: string | undefined;
+  readonly aliases?: readonly string[] | undefined;
+  readonly category?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+  readonly origin?: string | undefined;
+  readonly dangerous: boolean;
+  readonly readOnly: boolean;
+  readonly disabled?: boolean | undefined;
+  /** The estimated number of tokens that the tool's definition takes in a model's context. */
+  readonly tokens?: number;
+}
 
 /**
  * What `list` found in a workspace, kept for the next `list` while all that it came from is the same: loading ten tools takes

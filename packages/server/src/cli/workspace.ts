@@ -142,8 +142,7 @@ export async function withStore<Result>(
   const directory = join(workspace, ".toolrack");
   // Loads `.env` as the server does, because it may name the database.
   const { loadEnvironment } = await import("../config/index.ts");
-  const warn = (text: unknown) => cli.talk(String(text));
-  const logger: Logger = { debug() {}, info() {}, warn, error: warn };
+  const logger = warningLogger(cli);
   const forget = await loadEnvironment(workspace, logger);
   // Imported late, so that help and usage errors do not wait for the database.
   const { openStore } = await import("../store/index.ts");
@@ -157,6 +156,12 @@ export async function withStore<Result>(
   } finally {
     forget();
   }
+}
+
+/** Prints warnings and errors to standard error, and nothing else. */
+export function warningLogger(cli: Cli): Logger {
+  const warn = (text: unknown) => cli.talk(String(text));
+  return { debug() {}, info() {}, warn, error: warn };
 }
 
 /**

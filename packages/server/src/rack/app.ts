@@ -165,7 +165,7 @@ export async function openWorkspace(directory: string, options: OpenOptions): Pr
   const token = await readMasterToken(root);
   const known = [
     ...knownSecrets(workspace.databases, process.env),
-    ...providerKeys(config),
+    ...providerKeys(config, process.env),
     ...(token === undefined ? [] : [token]),
   ];
   const masked = new MaskedValues(

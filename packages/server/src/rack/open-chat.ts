@@ -25,7 +25,7 @@ export interface OpenChatParts {
 export async function openChat(parts: OpenChatParts): Promise<ChatService> {
   const { store, approvals, calls, secrets, logger, retry } = parts;
   const { registry, config, skills } = parts.app;
-  const providers = openProviders(config, secrets);
+  const providers = openProviders(parts.app, secrets);
   const chat = new ChatService({
     registry,
     service: calls.service,
@@ -56,7 +56,7 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
 
 /** The models of a workspace. */
 function openProviders(
-  { providers = {}, chat = {} }: App["config"],
+  { registry, config: { providers = {}, chat = {} } }: Pick<App, "registry" | "config">,
   secrets: Pick<Secrets, "get"> | undefined,
 ): Providers {
   return new Providers({
@@ -65,13 +65,15 @@ function openProviders(
     models: chat.models,
     environment: process.env,
     readSecret: secrets && ((name) => secrets.get(name)),
+    secretMask: () => registry.secretMask,
   });
 }
 
 /** The models of a workspace that no server serves. Its store is opened when a provider needs a secret. */
-export function providersOf({ config, workspace, store }: App): Providers {
+export function providersOf(app: App): Providers {
+  const { workspace, store } = app;
   const directory = join(workspace.directory, ".toolrack");
   const get = async (name: string) =>
     (await openValues({ directory, store: await store() })).secrets.get(name);
-  return openProviders(config, { get });
+  return openProviders(app, { get });
 }

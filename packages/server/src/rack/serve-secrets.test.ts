@@ -30,8 +30,14 @@ let serving: Serving;
 beforeAll(async () => {
   vi.stubEnv("TOOLRACK_KEYRING", "off");
   vi.stubEnv("OTHER_DATABASE_URL", "postgres://ann:pass-of-ann@127.0.0.1/db");
+  // Their names do not say what they hold.
+  vi.stubEnv("MODELS_A", "of-provider-a");
+  vi.stubEnv("MODELS_B", "of-provider-b");
   workspace = await TemporaryWorkspace.create({
-    "toolrack.config.js": "export default { builtins: false };",
+    "toolrack.config.js": `export default { builtins: false, providers: {
+      a: { baseURL: "http://127.0.0.1:9/v1", apiKey: "\${MODELS_A}" },
+      b: { baseURL: "http://127.0.0.1:9/v1", headers: { "X-Api-Key": "\${MODELS_B}" } },
+    } };`,
     "tools/tells.ts": tools,
   });
   await setSecret("K", secret);
@@ -112,8 +118,8 @@ describe("a secret in what a tool gives back", () => {
     },
   );
 
-  it("is masked when it is the server's own token or the password of a database", async () => {
-    for (const value of [serving.token, "pass-of-ann"]) {
+  it("is masked when it is the server's own token, the password of a database or the key of a model provider", async () => {
+    for (const value of [serving.token, "pass-of-ann", "of-provider-a", "of-provider-b"]) {
       expect(await call("returns", value)).toContain("[redacted]");
       expect(await kept()).not.toContain(value);
     }

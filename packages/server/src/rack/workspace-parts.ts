@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Logger, ToolInfo, ToolRegistry, WordVectors } from "@toolrack/core";
+import { isSecretName } from "@toolrack/core/internal";
 import type { ToolValues } from "../access/index.ts";
 import type { InternalTool } from "../calls/index.ts";
 import type { Config, Workspace } from "../config/index.ts";
@@ -183,11 +184,19 @@ export async function openWords(logger: Logger): Promise<WordVectors | undefined
 }
 
 /**
- * API keys of providers that are written in the config itself; references to variables and secrets are masked
- * elsewhere.
+ * The keys of model providers that are written in the config, and the variables to which keys, and headers named like
+ * secrets, refer. References to secrets of the workspace are masked anyway.
  */
-export function providerKeys({ providers = {} }: Config): string[] {
-  return Object.values(providers).flatMap(({ apiKey = "" }) => (/^$|\$\{/.test(apiKey) ? [] : [apiKey]));
+export function providerKeys(
+  { providers = {} }: Config,
+  environment: Readonly<Record<string, string | undefined>>,
+): string[] {
+  return Object.values(providers).flatMap(({ apiKey = "", headers = {} }) => {
+    const written = /^$|\$\{/.test(apiKey) ? [] : [apiKey];
+    const secret = Object.entries(headers).flatMap(([name, value]) => (isSecretName(name) ? [value] : []));
+    const names = [apiKey, ...secret].flatMap((text) => [...text.matchAll(/\$\{([\w.-]+)\}/g)]);
+    return [...written, ...names.map(([, name = ""]) => environment[name] ?? "")].filter(Boolean);
+  });
 }
 
 /** What runs the tests of an opened workspace. `startServers` is called once, when a tool of another server must run. */

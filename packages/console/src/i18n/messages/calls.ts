@@ -1,5 +1,3 @@
-import type { Catalogue } from "../catalogue.ts";
-
 /**
  * Texts of calls, approvals, reloads and loops, in English and in Chinese; `|` separates singular and plural.
  */
@@ -22,8 +20,6 @@ export const calls = {
     session: ["Session", "会话"],
     caller: ["Caller", "调用方"],
     waited: ["waited {time} for a person", "等待人工 {time}"],
-    pause: ["Pause", "暂停"],
-    resume: ["Resume", "继续"],
     missed: [
       "{count} call since the pause. Show it | {count} calls since the pause. Show them",
       "暂停后又有 {count} 次调用，点击显示",
@@ -103,7 +99,6 @@ export const calls = {
       "Writes a single-file tool. Plain values that the code gives to tools become its parameters.",
       "写出一个单文件工具。代码传给工具的普通值成为它的参数。",
     ],
-    name: ["Name", "名称"],
     nameAbout: ["Small letters, digits, - and _", "小写字母、数字、- 和 _"],
     description: ["What it does, for models", "它做什么（供模型阅读）"],
     saved: ["Written to {path}", "已写入 {path}"],
@@ -116,14 +111,8 @@ export const calls = {
     before: ["Before it ran", "运行之前"],
     run: ["The tool itself", "工具本身"],
     whole: ["In all", "总计"],
-    resolve: ["Resolve", "解析名称"],
     validate: ["Validate", "校验参数"],
-    permit: ["Permit", "检查权限"],
-    guard: ["Loop guard", "死循环检测"],
     approve: ["Approval", "审批"],
-    check: ["Check the output", "校验结果"],
-    bound: ["Bound the result", "限制结果大小"],
-    record: ["Record", "记录"],
     after: ["After it ran", "运行之后"],
   },
   flags: {
@@ -276,12 +265,6 @@ export const calls = {
     },
   },
   loops: {
-    names: {
-      none: ["Seen", "已发现"],
-      nudge: ["Told", "已提醒"],
-      block: ["Blocked", "已拦截"],
-      stop: ["Stopped", "已停止"],
-    },
     evidence: {
       repeat: [
         "{tool} called {count} times with the same arguments and the same result since call #{since}, and nothing changed in between",
@@ -371,4 +354,4 @@ export const calls = {
       "如果工具本来就要反复调用以等待结果，请在它的文件中声明：",
     ],
   },
-} as const satisfies Catalogue;
+} as const;

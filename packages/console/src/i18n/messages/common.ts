@@ -1,5 +1,3 @@
-import type { Catalogue } from "../catalogue.ts";
-
 /** Texts of the layout and of several pages, in English and in Chinese; `|` separates singular and plural. */
 export const common = {
   navigation: {
@@ -37,6 +35,9 @@ export const common = {
     ],
     copiedAs: ["Copied as {kind}", "已复制为 {kind}"],
     more: ["More", "更多"],
+    pause: ["Pause", "暂停"],
+    resume: ["Resume", "继续"],
+    files: ["{count} file | {count} files", "{count} 个文件"],
   },
   status: {
     pending: ["Waiting", "等待中"],
@@ -318,4 +319,4 @@ export const common = {
   notFound: {
     text: ["There is no such page.", "没有这个页面。"],
   },
-} as const satisfies Catalogue;
+} as const;

@@ -1,5 +1,3 @@
-import type { Catalogue } from "../catalogue.ts";
-
 /** Texts of schedules, of prompts and resources, and of what a tool declares, in English and in Chinese. */
 export const schedules = {
   schedules: {
@@ -12,8 +10,6 @@ export const schedules = {
       finished: ["Finished", "已完成"],
       cancelled: ["Cancelled", "已取消"],
     },
-    pause: ["Pause", "暂停"],
-    resume: ["Resume", "继续"],
     cancel: ["Cancel", "取消任务"],
     cancelAsk: ["Cancel it for good?", "确定取消？"],
     pauseNamed: ["Pause {name}", "暂停 {name}"],
@@ -84,12 +80,10 @@ export const schedules = {
     hosts: ["May reach", "可访问的主机"],
     noHosts: ["no network", "无网络"],
     environment: ["Environment", "环境变量"],
-    required: ["required", "必填"],
     secret: ["secret", "机密"],
     isSet: ["set", "已设置"],
     isShared: ["set for all tools", "已为所有工具设置"],
     missing: ["not set", "未设置"],
-    usesDefault: ["default {value}", "默认 {value}"],
     setValue: ["Set a value of {name}", "设置值：{name}"],
     value: ["New value of {name}", "{name} 的新值"],
     dependencies: ["Dependencies", "依赖"],
@@ -104,4 +98,4 @@ export const schedules = {
     data: ["Data folder", "数据文件夹"],
     noData: ["It has kept no files.", "没有保存文件。"],
   },
-} as const satisfies Catalogue;
+} as const;

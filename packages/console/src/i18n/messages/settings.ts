@@ -1,5 +1,3 @@
-import type { Catalogue } from "../catalogue.ts";
-
 /** Texts of the settings and of MCP servers, in English and in Chinese; `|` separates singular and plural. */
 export const settings = {
   usage: {
@@ -30,7 +28,6 @@ export const settings = {
       "Give every agent a token of its own, for only the tools it needs.",
       "给每个智能体单独的令牌，只开放它需要的工具。",
     ],
-    tokenTools: ["Tools", "工具"],
     patternsAbout: [
       "* stands for anything, and mcp:KEY for the tools of one MCP server. A slash in the key is %2F.",
       "* 代表任意内容，mcp:KEY 代表一个 MCP 服务器的工具。键中的斜杠写作 %2F。",
@@ -61,7 +58,6 @@ export const settings = {
       "每个沙箱工具和技能在 .toolrack/data 中都有自己的文件夹，内容会一直保留，直到在这里清除。",
     ],
     dataAsk: ["Delete its files for good?", "永久删除它的文件？"],
-    dataFiles: ["{count} file | {count} files", "{count} 个文件"],
     noData: ["No tool has kept any files.", "还没有工具保存过文件。"],
     searches: ["What search has learned", "搜索学到的内容"],
     searchesAbout: [
@@ -90,7 +86,6 @@ export const settings = {
     noLimit: ["no limit", "无限制"],
     dayCount: ["{count} day | {count} days", "{count} 天"],
     tokenFor: ["May use", "可以使用"],
-    tokenExperts: ["Experts", "专家"],
     adminAbout: [
       "An admin may see and do everything, and approve calls. Never give such a token to an agent.",
       "管理员可以查看和操作一切，并批准调用。不要把这样的令牌交给智能体。",
@@ -263,4 +258,4 @@ export const settings = {
     noTools: ["It has no tools yet.", "它还没有工具。"],
     noLog: ["It has written nothing yet.", "它还没有任何输出。"],
   },
-} as const satisfies Catalogue;
+} as const;

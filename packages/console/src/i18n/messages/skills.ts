@@ -1,5 +1,3 @@
-import type { Catalogue } from "../catalogue.ts";
-
 /** Texts of skills, experts and chat, in English and in Chinese; `|` separates singular and plural. */
 export const skills = {
   skills: {
@@ -31,7 +29,6 @@ export const skills = {
     folder: ["Choose a folder", "选择文件夹"],
     file: ["Choose files", "选择文件"],
     found: ["Found in it", "包含的内容"],
-    fileCount: ["{count} file | {count} files", "{count} 个文件"],
     notImported: ["{name} is not imported: {reason}", "{name} 未导入：{reason}"],
     replace: ["Replace what is there already", "替换已有的"],
     replaces: ["replaces one", "将替换已有的"],
@@ -199,7 +196,6 @@ export const skills = {
       "Stopped, because the model goes in circles: {evidence}. Say what should be done instead to go on.",
       "已停止，模型陷入死循环：{evidence}。告诉它该怎么做，即可继续。",
     ],
-    goOn: ["Let it go on", "让它继续"],
     goOnAbout: [
       "Says so to the model. What was repeated before no longer counts.",
       "向模型发送一条消息。之前的重复不再计入。",
@@ -242,4 +238,4 @@ export const skills = {
       error: ["The model did not answer.", "模型没有回答。"],
     },
   },
-} as const satisfies Catalogue;
+} as const;

@@ -1,5 +1,3 @@
-import type { Catalogue } from "../catalogue.ts";
-
 /** Texts of the home page and of tools, in English and in Chinese; `|` separates singular and plural. */
 export const tools = {
   home: {
@@ -231,4 +229,4 @@ export const tools = {
       "修好后保存文件，会自动重新加载。",
     ],
   },
-} as const satisfies Catalogue;
+} as const;

@@ -5,7 +5,7 @@ import { withOffset } from "../../text/index.ts";
 export const kinds = ["once", "delay", "interval", "cron"] as const;
 export type Kind = (typeof kinds)[number];
 export const units = ["s", "m", "h", "d"] as const;
-export type Unit = (typeof units)[number];
+type Unit = (typeof units)[number];
 const seconds: Readonly<Record<Unit, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
 
 /** When to run, as it is typed. Only the fields of its kind count. */

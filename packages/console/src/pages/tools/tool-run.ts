@@ -109,20 +109,12 @@ export function useRun(make: (args: unknown, callId: string, watcher: CallWatche
     });
   }
 
-  const state = {
-    isRunning,
-    callId,
-    startedAt,
-    progress,
-    lines,
-    question,
-    waited,
+  const call = { isRunning, callId, startedAt, progress, lines, question, waited };
+  return reactive({
+    ...call,
     answer,
     previous,
     refusal,
-  };
-  return reactive({
-    ...state,
     start: (args: unknown) => perform(newId(), (id, watcher) => make(args, id, watcher)),
     /** Shows an earlier call, and waits for its end if it still runs. */
     async show(id: string): Promise<void> {

@@ -146,7 +146,7 @@ describe("the rows of the list", () => {
     expect(leaves({ ...everything, show: "disabled" })).toEqual(["tool slugify"]);
     expect(leaves({ ...everything, show: "dangerous" })).toEqual(["tool internal_file_delete"]);
     expect(leaves({ ...everything, tag: "text" })).toEqual(["tool greeting"]);
-    expect(tagsOf(tools)).toEqual([["text", 1]]);
+    expect(tagsOf(tools)).toEqual([{ name: "text", count: 1 }]);
   });
 
   it("filters by source, and by whether anybody calls it", () => {

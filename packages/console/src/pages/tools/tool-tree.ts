@@ -162,10 +162,11 @@ function wordsOf(q: string): readonly string[] {
   return q.toLowerCase().split(/\s+/).filter(Boolean);
 }
 
-export function tagsOf(tools: readonly ToolSummary[]): [string, number][] {
+/** The tags of tools, the commonest first. */
+export function tagsOf(tools: readonly ToolSummary[]): NonNullable<Rack["tags"]> {
   const counts = new Map<string, number>();
   for (const tag of tools.flatMap(({ tags = [] }) => tags)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
-  return [...counts].sort(([, left], [, right]) => right - left);
+  return [...counts].map(([name, count]) => ({ name, count })).sort((one, other) => other.count - one.count);
 }
 
 function fits(

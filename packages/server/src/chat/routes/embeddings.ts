@@ -42,7 +42,7 @@ export function embeddingRoutes(parts: ChatRouteParts): Route[] {
         } catch (thrown) {
           if (gone.signal.aborted) throw new ChatError("chat_cancelled", connectionClosed);
           if (!(thrown instanceof ProviderError)) throw thrown;
-          throw errorOfEnd(parts.registry.mask(failedEnd(thrown)), true);
+          throw errorOfEnd(failedEnd(thrown), true);
         } finally {
           gone.release();
         }
@@ -59,6 +59,6 @@ async function embed(
 ): Promise<Readonly<Record<string, unknown>>> {
   const body = { ...request, model: endpoint.model };
   const { data, ...others } = Object(await askProvider(endpoint, "/embeddings", { body, signal }));
-  if (Array.isArray(data)) return { ...Object(redact(others, { values: endpoint.secrets })), data };
+  if (Array.isArray(data)) return { ...Object(redact(others, { mask: endpoint.mask() })), data };
   throw unreadable(endpoint, "no list of embeddings, because it has no data", JSON.stringify(others));
 }

@@ -343,8 +343,8 @@ describe("a stored response", () => {
     for await (const item of responses.inputItems.list(first.id, { order: "asc", limit: 1 }))
       listed.push(item);
     expect(listed).toMatchObject([
-      { type: "message", role: "system", content: "Be kind." },
-      { type: "message", role: "user", content: "Hi." },
+      { type: "message", role: "system", content: [{ type: "input_text", text: "Be kind." }] },
+      { type: "message", role: "user", content: [{ type: "input_text", text: "Hi." }] },
     ]);
     await expect(responses.inputItems.list(first.id, { after: "msg_1" })).rejects.toMatchObject({
       status: 404,

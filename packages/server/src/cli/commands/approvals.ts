@@ -1,12 +1,14 @@
+import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
+import { namedCaller } from "@toolrack/core/internal";
 import type { RunView } from "../../code/index.ts";
-import { asRecord } from "../../helpers/index.ts";
+import { asRecord, isRecord, parsedJson } from "../../helpers/index.ts";
 import type { ApprovalRule, Page, StoredApproval } from "../../store/index.ts";
-import { readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
+import { readArguments } from "../parameters.ts";
 import { ServerClient } from "../server-client.ts";
 import { formatDuration, oneLine, printable } from "../text.ts";
-import { withStore } from "../workspace.ts";
+import { warningLogger, withStore } from "../workspace.ts";
 
 /** A question, with the code that makes the call where code does. */
 type AskedByCode = StoredApproval & { readonly run?: RunView };
@@ -32,9 +34,7 @@ async function askInbox<Body>(cli: Cli, path: string, method = "GET", body?: obj
       import("../../calls/index.ts"),
       import("../../http/index.ts"),
     ]);
-    const warn = (text: unknown) => cli.talk(String(text));
-    const logger = { debug() {}, info() {}, warn, error: warn };
-    const approvals = await ApprovalInbox.open({ store, logger });
+    const approvals = await ApprovalInbox.open({ store, logger: warningLogger(cli) });
     try {
       // The routes answer as the API says.
       return (await askApprovals({ approvals, store }, method, path, body)) as Body;
@@ -65,28 +65,20 @@ export async function approvals(
 async function list(cli: Cli, all: boolean): Promise<void> {
   const state = all ? "all" : "pending";
   const { items } = await askInbox<Page<AskedByCode>>(cli, `/api/approvals?state=${state}&limit=500`);
-  const callerText = await loadCallerText();
-  const rows = items.map((approval) => rowOf(approval, callerText(approval)));
   const runs = items.flatMap(({ id, run }) => (run === undefined ? [] : [{ id, run }]));
   const { runExcerpt } = runs.length === 0 ? {} : await import("../../code/index.ts");
-  cli.answer({ approvals: items }, () => {
-    if (items.length > 0) cli.table(["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"], rows);
-    else cli.talk(all ? "Nobody was asked anything yet." : "Nothing waits for an answer.");
-    for (const { id, run } of runs) cli.print(`\n${id}: ${printable(runExcerpt?.(run) ?? "")}`);
-  });
+  const head = ["ID", "STATE", "TOOL", "CALLER", "QUESTION AND ARGUMENTS"];
+  const none = all ? "Nobody was asked anything yet." : "Nothing waits for an answer.";
+  cli.list({ approvals: items }, head, items.map(rowOf), none);
+  if (!cli.json) for (const { id, run } of runs) cli.print(`\n${id}: ${printable(runExcerpt?.(run) ?? "")}`);
 }
 
-/** Loaded late, because it brings a part of the program that no other question to the server needs. */
-async function loadCallerText() {
-  return (await import("./logs.ts")).callerText;
-}
-
-function rowOf(approval: StoredApproval, caller: string): string[] {
+function rowOf(approval: StoredApproval): string[] {
   const { id, state, toolName, message, input, expiresAt, reason } = approval;
   const left = formatDuration(Math.max(0, expiresAt - Date.now()));
   const shown = state === "pending" ? `${state}, ${left} left` : state;
   const why = reason === undefined ? "" : ` (${reason})`;
-  return [id, shown, toolName, caller, `${message} ${JSON.stringify(input)}${why}`];
+  return [id, shown, toolName, callerText(approval), `${message} ${JSON.stringify(input)}${why}`];
 }
 
 async function answer(
@@ -99,30 +91,18 @@ async function answer(
   const fitting = when === undefined ? undefined : await readArguments(cli, when, "--when");
   const hasPattern = tool !== undefined || fitting !== undefined;
   // Members that are undefined are not sent, because JSON leaves them out.
-  const body = {
-    decision,
-    reason,
-    arguments: edited,
-    scope,
-    pattern: hasPattern ? { tool, arguments: fitting } : undefined,
-  };
-  const approval = await askInbox<StoredApproval>(
-    cli,
-    `/api/approvals/${encodeURIComponent(id)}`,
-    "POST",
-    body,
-  );
+  const pattern = hasPattern ? { tool, arguments: fitting } : undefined;
+  const body = { decision, reason, arguments: edited, scope, pattern };
+  const path = `/api/approvals/${encodeURIComponent(id)}`;
+  const approval = await askInbox<StoredApproval>(cli, path, "POST", body);
   const { state, toolName } = approval;
-  const callerText = await loadCallerText();
   cli.answer({ approval }, () => cli.talk(`${state}: ${oneLine(toolName)} for ${callerText(approval)}`));
 }
 
 async function listRules(cli: Cli): Promise<void> {
   const { items } = await askInbox<{ items: ApprovalRule[] }>(cli, "/api/approval-rules");
-  cli.answer({ rules: items }, () => {
-    if (items.length > 0) cli.table(["ID", "ANSWER", "TOOL", "SESSION", "ARGUMENTS"], items.map(ruleRow));
-    else cli.talk("There are no rules. Dangerous tools ask every time.");
-  });
+  const head = ["ID", "ANSWER", "TOOL", "SESSION", "ARGUMENTS"];
+  cli.list({ rules: items }, head, items.map(ruleRow), "There are no rules. Dangerous tools ask every time.");
 }
 
 function ruleRow({ id, decision, tool, sessionID = "any", input }: ApprovalRule): string[] {
@@ -132,4 +112,72 @@ function ruleRow({ id, decision, tool, sessionID = "any", input }: ApprovalRule)
 async function forget(cli: Cli, id: string): Promise<void> {
   await askInbox(cli, `/api/approval-rules/${encodeURIComponent(id)}`, "DELETE");
   cli.answer({ id }, () => cli.talk(`The rule ${id} holds no more.`));
+}
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+/** Asks on the terminal whether a tool may run. Ctrl-C is a no, and interrupts the call. */
+export async function askApproval(
+  cli: Cli,
+  request: ApprovalRequest,
+  signal: AbortSignal,
+): Promise<ApprovalDecision> {
+  const { isCancel, select, text } = await import("@clack/prompts");
+  const screen = { ...cli.prompt, signal };
+  // A prompt also ends when the call itself has ended.
+  const interrupted = (): ApprovalDecision => {
+    if (!signal.aborted) cli.interrupt();
+    return { decision: "deny", reason: "interrupted" };
+  };
+  let edited: Arguments | undefined;
+  for (;;) {
+    cli.talk(describe(cli, request, edited ?? request.input));
+    const answer = await select({
+      message: printable(request.message),
+      options: [
+        { value: "deny", label: "Deny" },
+        { value: "approve", label: "Approve" },
+        { value: "edit", label: "Edit the arguments" },
+      ],
+      // Pressing Enter without reading must not run anything dangerous.
+      initialValue: "deny",
+      ...screen,
+    });
+    if (isCancel(answer)) return interrupted();
+    if (answer === "approve") return { decision: "allow", ...(edited && { arguments: edited }) };
+    if (answer === "deny") {
+      const given = await text({ message: "Why? (Enter for no reason)", ...screen });
+      if (isCancel(given)) return interrupted();
+      const reason = (given ?? "").trim();
+      return { decision: "deny", ...(reason !== "" && { reason }) };
+    }
+    const changed = await text({
+      message: "The arguments as JSON",
+      initialValue: JSON.stringify(edited ?? request.input),
+      validate: (value) => (isRecord(parsedJson(value ?? "")) ? undefined : "This is not one JSON object."),
+      ...screen,
+    });
+    // Edited arguments are shown again, so that the person approves what they have seen.
+    if (!isCancel(changed)) edited = asRecord(parsedJson(changed));
+  }
+}
+
+function describe(cli: Cli, request: ApprovalRequest, input: Arguments): string {
+  const { toolName, displayName, details } = request;
+  const line = (title: string, shown: string) =>
+    cli.styleTalk("bold", title) +
+    " ".repeat(11 - title.length) +
+    printable(shown).replaceAll("\n", `\n${" ".repeat(11)}`);
+  return [
+    line("Tool", displayName === toolName ? toolName : `${displayName} (${toolName})`),
+    line("Caller", callerText(request)),
+    line("Arguments", JSON.stringify(input, null, 2)),
+    ...(details === undefined ? [] : [line("Details", JSON.stringify(details, null, 2))]),
+  ].join("\n");
+}
+
+/** Who made a call, on one line, in the words of the console. */
+export function callerText(call: { readonly caller?: string; readonly via?: string | undefined }): string {
+  const { name, by } = namedCaller(call);
+  return oneLine([name, by].filter(Boolean).join(" · ") || "-");
 }

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type {
   ApprovalPolicy,
@@ -6,25 +6,23 @@ import type {
   ProgressUpdate,
   RackEvent,
   ToolCallRecord,
-  ToolInfo,
   ToolRegistry,
   ToolResult,
 } from "@toolrack/core";
 import type { CallRecorder } from "../../calls/index.ts";
-import { parseToolReference, runToolName, verdictByRules } from "../../calls/index.ts";
+import { runToolName, verdictByRules } from "../../calls/index.ts";
 import { reasonOf } from "../../helpers/values.ts";
 import type { App } from "../../rack/index.ts";
 import type { ApprovalRule, CallTrace } from "../../store/index.ts";
-import { parsePairs, readArguments } from "../arguments.ts";
 import type { Cli } from "../cli.ts";
-import { CliError, exitCodeOf, exitCodes, isCliError, usageError } from "../cli-error.ts";
-import { parametersOf } from "../parameters.ts";
+import { CliError, exitCodeOf, exitCodes, isCliError } from "../cli-error.ts";
+import { parametersOf, parsePairs, readArguments, readGiven } from "../parameters.ts";
 import { addOthers, callAt, toolAt } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
 import { formatDuration, parseDuration, printable, traceLines } from "../text.ts";
 import { talkFailures, talkingLogger, withApp } from "../workspace.ts";
 import { manualOf, show } from "./tools.ts";
-import type { ToolxCall } from "./toolx.ts";
+import { readToolx } from "./toolx.ts";
 
 export interface CallCommandOptions {
   readonly args?: string;
@@ -68,9 +66,16 @@ export async function call(
     // A name that the server does not know either is refused below, so that the refusal is recorded.
     const tool = server && (await toolAt(server, name).catch(forgetMissing));
     if (server !== undefined && tool !== undefined) {
-      const there = { ...options, timeout, isDryRun, base, pairs, tool, signal: interrupt.signal };
+      // Only the running server has the tool, such as one of an MCP server.
+      if (isDryRun) throw noDryRun(tool.name);
       cli.onInterrupt(() => interrupt.abort("interrupted"));
-      return callThere(cli, server, there);
+      const { signal } = interrupt;
+      const { yes = false, session: sessionID } = options;
+      const input = parsePairs(pairs, parametersOf(tool), base);
+      const tell = (text: string) => cli.talk(printable(text));
+      const wanted = { input, timeout, sessionID, signal, yes, tell };
+      const { result, trace } = await callAt(server, tool.name, wanted);
+      return report(cli, { result, record: undefined, trace }, signal, options);
     }
     if (!isHere && server === undefined) {
       others.defer(await addOthers(cli, app));
@@ -92,79 +97,23 @@ export async function call(
       // The tool was told to stop and gets only a short time.
       cli.patience = 1_000;
     });
-    const { result, record, trace } = await run(cli, app, name, input, {
+    const ran = await perform(cli, app, name, input, {
       caller: "cli",
       signal: interrupt.signal,
       ...(timeout === undefined ? {} : { timeout }),
       ...(options.session === undefined ? {} : { sessionID: options.session }),
       ...(isDryRun ? { extra: { dryRun: true } } : {}),
     });
-    if (isDryRun && result.error === undefined) cli.talk("This was a dry run: nothing was sent or kept.");
-    if (result.error?.code === "timed_out") cli.patience = 1_000;
+    const { error } = ran.result;
+    if (isDryRun && error === undefined) cli.talk("This was a dry run: nothing was sent or kept.");
+    if (error?.code === "timed_out") cli.patience = 1_000;
     await recorder?.close();
-    await report(cli, result, record, trace, options);
-    if (interrupt.signal.aborted) cli.exitCode = exitCodes.interrupted;
-    else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
+    await report(cli, ran, interrupt.signal, options);
   });
 }
 
 function forgetMissing(thrown: unknown): undefined {
   if (!isCliError(thrown, "tool_not_found")) throw thrown;
-}
-
-interface WantedThere {
-  readonly tool: ToolInfo;
-  readonly pairs: readonly string[];
-  readonly base: Record<string, unknown> | undefined;
-  readonly timeout: number | undefined;
-  readonly session?: string;
-  readonly output?: string;
-  readonly yes?: boolean;
-  readonly shown?: CallCommandOptions["shown"];
-  readonly isDryRun: boolean;
-  readonly signal: AbortSignal;
-}
-
-/** Calls a tool that only the running server has, such as one of an MCP server. */
-async function callThere(cli: Cli, server: ServerClient, wanted: WantedThere): Promise<void> {
-  const { pairs, base, timeout, session: sessionID, isDryRun, signal, yes = false } = wanted;
-  const info = wanted.tool;
-  if (isDryRun) throw noDryRun(info.name);
-  const input = parsePairs(pairs, parametersOf(info), base);
-  const tell = (text: string) => cli.talk(printable(text));
-  const { result, trace } = await callAt(server, info.name, {
-    input,
-    timeout,
-    sessionID,
-    signal,
-    yes,
-    tell,
-  });
-  await report(cli, result, undefined, trace, wanted);
-  if (signal.aborted) cli.exitCode = exitCodes.interrupted;
-  else if (result.error !== undefined) cli.exitCode = exitCodeOf(result.error.code);
-}
-
-/** Whether the text is a `toolx` call and not the name of a tool. */
-export function isToolxDocument(text: string): boolean {
-  return /^\s*(?:tool|toolUrl|url|mode|operation)\s*:(?!\/\/)/m.test(text);
-}
-
-/** Reads the call from `tool://NAME`, a YAML text, `@FILE`, or `-` for standard input. */
-async function readToolx(cli: Cli, given: string): Promise<ToolxCall | undefined> {
-  const isWritten = parseToolReference(given) !== undefined || isToolxDocument(given);
-  if (!isWritten && given !== "-" && !given.startsWith("@")) return undefined;
-  const text = isWritten ? given : given === "-" ? await cli.readInput() : await readCallFile(cli, given);
-  // Imported late, because the YAML library is slow to load and most calls do not need it.
-  const { parseToolx } = await import("./toolx.ts");
-  return parseToolx(text, cli.programWords);
-}
-
-async function readCallFile(cli: Cli, given: string): Promise<string> {
-  const path = given.slice(1);
-  return readFile(resolve(cli.cwd, path), "utf8").catch((error: Error) => {
-    throw usageError(`The file ${path} cannot be read: ${error.message}`);
-  });
 }
 
 /**
@@ -179,7 +128,7 @@ function askerOf(cli: Cli, yes: boolean): NonNullable<ApprovalPolicy["ask"]> {
   }
   return async (request, signal) => {
     cli.status.clear();
-    const { askApproval } = await import("./approval-question.ts");
+    const { askApproval } = await import("./approvals.ts");
     return askApproval(cli, request, signal);
   };
 }
@@ -218,7 +167,7 @@ interface RanCall {
   readonly trace: CallTrace | undefined;
 }
 
-async function run(
+async function perform(
   cli: Cli,
   { registry, book }: App,
   name: string,
@@ -308,12 +257,12 @@ class ProgressLine {
   }
 }
 
+/** Prints what became of a call, and sets the exit code. */
 async function report(
   cli: Cli,
-  result: ToolResult,
-  record: ToolCallRecord | undefined,
-  trace: CallTrace | undefined,
-  { output, shown = ({ content }) => content }: Pick<CallCommandOptions, "output" | "shown">,
+  { result, record, trace }: RanCall,
+  signal: AbortSignal,
+  { output, shown = ({ content }) => content }: CallCommandOptions,
 ): Promise<void> {
   const { dropped = [], outputMismatch, overran } = record?.flags ?? {};
   if (dropped.length > 0) {
@@ -325,6 +274,8 @@ async function report(
   }
   const { error, attachments = [] } = result;
   const content = shown(result);
+  if (signal.aborted) cli.exitCode = exitCodes.interrupted;
+  else if (error !== undefined) cli.exitCode = exitCodeOf(error.code);
   if (error !== undefined) {
     cli.answer({ error, result, record, trace }, () => {
       cli.talk(cli.styleTalk("red", printable(content)));
@@ -373,4 +324,29 @@ function dataOf(url: string): Buffer | undefined {
   const [, encoding, data] = /^data:[^,]*?(;base64)?,(.*)$/s.exec(url) ?? [];
   if (data === undefined) return undefined;
   return encoding === undefined ? Buffer.from(decodeURIComponent(data)) : Buffer.from(data, "base64");
+}
+
+type RunCommandOptions = Pick<CallCommandOptions, "yes" | "timeout" | "session" | "output">;
+
+/** `toolrack run`: runs code over the tools, on the running server or here. */
+export async function run(cli: Cli, file: string, { timeout, ...options }: RunCommandOptions): Promise<void> {
+  const code = await readGiven(cli, file === "-" ? file : `@${file}`);
+  const limit = timeout === undefined ? {} : { timeout: parseDuration(timeout, "--timeout") };
+  const args = JSON.stringify({ code, ...limit });
+  return call(cli, runToolName, [], { ...options, args, shown: withoutConsole });
+}
+
+/**
+ * A result without what the code printed, which the terminal has shown line by line, and without the hint for models that
+ * the code returned nothing.
+ */
+function withoutConsole({ content, metadata = {}, error }: ToolResult): string {
+  const { consoleLines: lines = 0 } = error?.details ?? metadata;
+  if (error === undefined && metadata.returned === false) return "";
+  if (typeof lines !== "number" || lines === 0 || metadata.truncated !== undefined) return content;
+  // Before them are an empty line and one that says what follows.
+  return content
+    .split("\n")
+    .slice(0, -(lines + 2))
+    .join("\n");
 }

@@ -165,7 +165,7 @@ class Conversation {
 
   async #ask(approval: ShownApproval, signal: AbortSignal, { printer, keys }: RunningTurn): Promise<void> {
     if (signal.aborted) return;
-    const { askApproval } = await import("./approval-question.ts");
+    const { askApproval } = await import("./approvals.ts");
     printer.talk("");
     this.#cli.status.clear();
     keys.release();

@@ -2,8 +2,8 @@ import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import type { Check } from "../doctor/state-files.ts";
 import { runCli } from "../testing/run-cli.ts";
+import type { Check } from "./doctor-state.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {

@@ -96,7 +96,6 @@ async function modelOf(
   const store = await app.store();
   const settings = {
     budget: app.config.chat?.toolBudget,
-    secretMask: () => app.registry.secretMask,
     noteUsage: store.usage.add.bind(store.usage),
   };
   const all = file.cases.length * runs * (1 + Object.keys(file.versions).length);

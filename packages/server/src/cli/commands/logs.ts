@@ -1,6 +1,5 @@
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
-import { namedCaller } from "@toolrack/core/internal";
 import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../calls/index.ts";
 import { reasonOf } from "../../helpers/values.ts";
 import type { StoredCall } from "../../store/index.ts";
@@ -8,6 +7,7 @@ import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
 import { formatDuration, oneLine, padDisplay, parseDuration, printable, traceLines } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
+import { callerText } from "./approvals.ts";
 
 export interface LogsOptions {
   readonly follow?: boolean;
@@ -205,12 +205,6 @@ async function inodeAt(path: string): Promise<number | undefined> {
     ({ ino }) => ino,
     () => undefined,
   );
-}
-
-/** Who made a call, on one line, in the words of the console. */
-export function callerText(call: { readonly caller?: string; readonly via?: string | undefined }): string {
-  const { name, by } = namedCaller(call);
-  return oneLine([name, by].filter(Boolean).join(" · ") || "-");
 }
 
 const NAME_WIDTH = 28;

@@ -10,8 +10,8 @@ import {
 } from "../../skills/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, exitCodes, usageError } from "../cli-error.ts";
-import { printTools } from "../listed-tools.ts";
 import { amount, printable } from "../text.ts";
+import { printTools } from "../tool-lists.ts";
 import { withApp, withStore } from "../workspace.ts";
 import { toolSummary } from "./tools.ts";
 
@@ -66,24 +66,21 @@ const skillActions: Readonly<Record<SkillAction, SkillWork>> = {
   async list(cli, { skills: library }) {
     const all = library.list();
     const failed = library.failedFolders();
-    cli.answer({ skills: all.map((skill) => library.summaryOf(skill)), failed }, () => {
-      if (all.length === 0)
-        cli.talk(`There are no skills. Bring some with: ${cli.commandLine("skills import PATH")}`);
-      else {
-        const rows = all.map((skill) => [
-          skill.id,
-          skill.name,
-          placeOf(skill),
-          toolsOf(library, skill),
-          skill.description,
-        ]);
-        cli.table(["ID", "NAME", "OWNER", "TOOLS", "DESCRIPTION"], rows);
-      }
-      for (const { folder, reason } of failed) cli.talk(`${folder}: ${reason}`);
-      // A skill without tools may be meant so. Where it is not, its warnings tell why.
-      for (const skill of all.filter(({ tools }) => tools.length === 0))
-        for (const warning of skill.warnings) cli.talk(`${placeOf(skill)}: ${warning}`);
-    });
+    const rows = all.map((skill) => [
+      skill.id,
+      skill.name,
+      placeOf(skill),
+      toolsOf(library, skill),
+      skill.description,
+    ]);
+    const document = { skills: all.map((skill) => library.summaryOf(skill)), failed };
+    const none = `There are no skills. Bring some with: ${cli.commandLine("skills import PATH")}`;
+    cli.list(document, ["ID", "NAME", "OWNER", "TOOLS", "DESCRIPTION"], rows, none);
+    if (cli.json) return;
+    for (const { folder, reason } of failed) cli.talk(`${folder}: ${reason}`);
+    // A skill without tools may be meant so. Where it is not, its warnings tell why.
+    for (const skill of all.filter(({ tools }) => tools.length === 0))
+      for (const warning of skill.warnings) cli.talk(`${placeOf(skill)}: ${warning}`);
   },
 
   async show(cli, { skills: library }, [name = ""]) {
@@ -206,22 +203,15 @@ type ExpertWork = (cli: Cli, app: App, name: string, options: ExpertsOptions) =>
 const expertActions: Readonly<Record<ExpertAction, ExpertWork>> = {
   async list(cli, { skills: library }) {
     const all = library.experts.list();
-    cli.answer({ experts: all }, () => {
-      if (all.length === 0) {
-        cli.talk(
-          `There are no experts. Make one with: ${cli.commandLine("experts create NAME --skills SKILL")}`,
-        );
-        return;
-      }
-      const rows = all.map((expert) => [
-        expert.id,
-        expert.name,
-        expert.skills.map((id) => library.find(id)?.name ?? id).join(", ") || "-",
-        expert.tools.join(" ") || "-",
-        String(expert.list().length),
-      ]);
-      cli.table(["ID", "NAME", "SKILLS", "TOOLS", "TOOLS NOW"], rows, { flexible: 2 });
-    });
+    const rows = all.map((expert) => [
+      expert.id,
+      expert.name,
+      expert.skills.map((id) => library.find(id)?.name ?? id).join(", ") || "-",
+      expert.tools.join(" ") || "-",
+      String(expert.list().length),
+    ]);
+    const none = `There are no experts. Make one with: ${cli.commandLine("experts create NAME --skills SKILL")}`;
+    cli.list({ experts: all }, ["ID", "NAME", "SKILLS", "TOOLS", "TOOLS NOW"], rows, none, { flexible: 2 });
   },
 
   async show(cli, { skills: library }, name) {

@@ -6,7 +6,6 @@ import { declaredTool, isHelperTool } from "../../calls/index.ts";
 import { asRecord, isRecord } from "../../helpers/index.ts";
 import type { App } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
-import { type ListedTool, printTools, toolsAt } from "../listed-tools.ts";
 import {
   describeType,
   exampleCall,
@@ -17,8 +16,38 @@ import {
 } from "../parameters.ts";
 import { addOthers, toolAt, withAllTools } from "../rack-tools.ts";
 import { ServerClient } from "../server-client.ts";
+import { type ListedTool, ListingDraft } from "../stored-listing.ts";
 import { oneLine, printable, renderTable } from "../text.ts";
-import { talkFailures, withApp } from "../workspace.ts";
+import {
+  type Listing,
+  type ListOptions,
+  ownFirst,
+  printTools,
+  quickListing,
+  showListing,
+  toolsAt,
+} from "../tool-lists.ts";
+import { failuresIn, findWorkspace, talkFailures, withApp } from "../workspace.ts";
+
+/**
+ * `toolrack list`: the tools on the rack, the workspace's own first. A running server is asked, which has the tools of
+ * MCP servers too. Without one the workspace is loaded, unless a listing is stored that still holds.
+ */
+export async function list(cli: Cli, options: ListOptions): Promise<void> {
+  showListing(cli, options, (await quickListing(cli)) ?? (await loadedListing(cli)));
+}
+
+async function loadedListing(cli: Cli): Promise<Listing> {
+  const draft = new ListingDraft(cli, findWorkspace(cli));
+  const listing = await withAllTools(cli, async (app) => {
+    const tools = app.registry.getAll().map(toolSummary).sort(ownFirst);
+    const { files } = app.report;
+    if (failuresIn({ files }).length === 0) await draft.add(app.workspace, tools);
+    return { tools, files };
+  });
+  draft.store();
+  return listing;
+}
 
 /** `toolrack types`: the tools as an interface of TypeScript, for `createClient` of `@toolrack/core/client`. */
 export async function types(cli: Cli, { expert }: { readonly expert?: string }): Promise<void> {

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import { parseToolReference } from "../../calls/call-service.ts";
-import { isToolxDocument } from "./call.ts";
-import { parseToolx } from "./toolx.ts";
+import { isToolxDocument, parseToolx } from "./toolx.ts";
 
 it.each([
   ["tool://reader", "reader"],
@@ -13,22 +12,24 @@ it.each([
   expect(parseToolReference(text)).toBe(name);
 });
 
-it("reads the tool, the mode, the parameters and the timeout under all their names", () => {
+it("reads the tool, the mode, the parameters and the timeout under all their names", async () => {
   expect(
-    parseToolx("tool: tool://a\nmode: execute\nparameters:\n  text: |\n    two\n    lines\ntimeout: 500"),
+    await parseToolx(
+      "tool: tool://a\nmode: execute\nparameters:\n  text: |\n    two\n    lines\ntimeout: 500",
+    ),
   ).toEqual({
     tool: "a",
     mode: "execute",
     parameters: { text: "two\nlines\n" },
     timeout: 500,
   });
-  expect(parseToolx("toolUrl: @tool://a\noperation: dryrun")).toEqual({
+  expect(await parseToolx("toolUrl: @tool://a\noperation: dryrun")).toEqual({
     tool: "a",
     mode: "dryrun",
     parameters: {},
   });
-  expect(parseToolx('url: "tool://a"\nmode: manual')).toMatchObject({ tool: "a", mode: "manual" });
-  expect(parseToolx("tool://a")).toEqual({ tool: "a", mode: "execute", parameters: {} });
+  expect(await parseToolx('url: "tool://a"\nmode: manual')).toMatchObject({ tool: "a", mode: "manual" });
+  expect(await parseToolx("tool://a")).toEqual({ tool: "a", mode: "execute", parameters: {} });
 });
 
 it.each([
@@ -39,8 +40,8 @@ it.each([
   ["tool: tool://a\nmode: configure", "toolrack settings set"],
   ["tool: tool://a\nmode: dance", "execute, dryrun and manual"],
   ["tool: 'a", "not YAML"],
-])("%j is refused with what is wrong", (text, problem) => {
-  expect(() => parseToolx(text)).toThrow(problem);
+])("%j is refused with what is wrong", async (text, problem) => {
+  await expect(parseToolx(text)).rejects.toThrow(problem);
 });
 
 it("tells a document from a name", () => {

@@ -1,7 +1,8 @@
-import { parse } from "yaml";
 import { parseToolReference } from "../../calls/index.ts";
 import { isRecord } from "../../helpers/index.ts";
+import type { Cli } from "../cli.ts";
 import { usageError } from "../cli-error.ts";
+import { readGiven } from "../parameters.ts";
 
 /** A call in the YAML format of `toolx`. */
 export interface ToolxCall {
@@ -20,11 +21,23 @@ const elsewhere: Readonly<Record<string, (program: string) => string>> = {
   rebuild: () => "Nothing needs rebuilding: a tool is loaded anew when its file changes.",
 };
 
+/** Whether the text is a `toolx` call and not the name of a tool. */
+export function isToolxDocument(text: string): boolean {
+  return /^\s*(?:tool|toolUrl|url|mode|operation)\s*:(?!\/\/)/m.test(text);
+}
+
+/** Reads the call from `tool://NAME`, a YAML text, `@FILE`, or `-` for standard input. Undefined for the name of a tool. */
+export async function readToolx(cli: Cli, given: string): Promise<ToolxCall | undefined> {
+  const isWritten = parseToolReference(given) !== undefined || isToolxDocument(given);
+  if (!isWritten && given !== "-" && !given.startsWith("@")) return undefined;
+  return parseToolx(isWritten ? given : await readGiven(cli, given), cli.programWords);
+}
+
 /** Reads the YAML of a `toolx` call. Throws a usage error with an example. */
-export function parseToolx(text: string, program = "toolrack"): ToolxCall {
+export async function parseToolx(text: string, program = "toolrack"): Promise<ToolxCall> {
   const name = parseToolReference(text);
   if (name !== undefined) return { tool: name, mode: "execute", parameters: {} };
-  const { tool, toolUrl, url, mode, operation, parameters, timeout } = read(text);
+  const { tool, toolUrl, url, mode, operation, parameters, timeout } = await read(text);
   const wanted = tool ?? toolUrl ?? url;
   if (typeof wanted !== "string" || wanted.trim() === "") throw wrong("It names no tool.");
   if (timeout !== undefined && (typeof timeout !== "number" || timeout <= 0)) {
@@ -41,7 +54,9 @@ export function parseToolx(text: string, program = "toolrack"): ToolxCall {
   };
 }
 
-function read(text: string): Record<string, unknown> {
+async function read(text: string): Promise<Record<string, unknown>> {
+  // Imported late, because the YAML library is slow to load and most calls do not need it.
+  const { parse } = await import("yaml");
   let value: unknown;
   try {
     // YAML texts must not begin with @, but people write references that way.

@@ -1,7 +1,15 @@
 import { relative } from "node:path";
 import { expect, it } from "vitest";
-import { isOfRack, isSameConnection, mergeEntry, ownTexts, readRackEntry } from "./client-entry.ts";
-import { clientIds, clientPlaces, clients } from "./clients.ts";
+import {
+  clientIds,
+  clientPlaces,
+  clients,
+  isOfRack,
+  isSameConnection,
+  mergeEntry,
+  ownTexts,
+  readRackEntry,
+} from "./clients.ts";
 
 const words = ["/usr/bin/node", "/opt/toolrack.js", "mcp", "--dir", "/work space"];
 const http = { transport: "http", url: "http://127.0.0.1:7300/mcp", token: "trk_abc" } as const;

@@ -9,7 +9,13 @@ import {
   openJsonDocument,
   openTomlDocument,
 } from "./client-document.ts";
+import { type ClientFile, readClientFile, writeClientFile } from "./client-file.ts";
 import {
+  type ClientId,
+  clientFileOf,
+  clientIds,
+  clients,
+  isClientThere,
   isOfRack,
   isSameConnection,
   mergeEntry,
@@ -17,9 +23,7 @@ import {
   type RackEntry,
   readRackEntry,
   tokenOf,
-} from "./client-entry.ts";
-import { type ClientFile, readClientFile, writeClientFile } from "./client-file.ts";
-import { type ClientId, clientFileOf, clientIds, clients, isClientThere } from "./clients.ts";
+} from "./clients.ts";
 import {
   type ConnectionOptions,
   type ConnectionPlan,

@@ -1,3 +1,3 @@
-import { ownProgram } from "../start-command.ts";
+import { ownProgram } from "../cli.ts";
 
 console.log(JSON.stringify(ownProgram()));

@@ -1,12 +1,70 @@
 import { join } from "node:path";
 import type { FileReport } from "../files/index.ts";
-import { Cli, type GlobalOptions } from "./cli.ts";
-import { type ListedTool, printTools, type ToolQuery, toolsAt } from "./listed-tools.ts";
+import { Cli, type GlobalOptions, ownProgram } from "./cli.ts";
 import type { ServerClient } from "./server-client.ts";
-import { ownProgram } from "./start-command.ts";
-import { readListing } from "./stored-listing.ts";
-import { amount } from "./text.ts";
+import { type ListedTool, readListing } from "./stored-listing.ts";
+import { amount, clipDisplay, oneLine } from "./text.ts";
 import { entryAt, failuresIn, findWorkspace, talkFailures } from "./workspace.ts";
+
+export interface ToolQuery {
+  readonly category?: string;
+  readonly tag?: string;
+  readonly all?: boolean;
+}
+
+/** A tool as the server describes it in lists. */
+export type AnsweredTool = Omit<ListedTool, "disabled"> & { readonly status: "ok" | "stale" | "disabled" };
+
+/** The tools of a running server. With `words`, those that fit, best first; else the workspace's own first. */
+export async function toolsAt(
+  server: ServerClient,
+  { category, tag, all = false }: ToolQuery,
+  words?: string,
+  most = Number.POSITIVE_INFINITY,
+): Promise<ListedTool[]> {
+  const tools: AnsweredTool[] = [];
+  let next: string | undefined = "0";
+  while (next !== undefined && tools.length < most) {
+    const query = new URLSearchParams({ limit: String(Math.min(most, 1000)), cursor: next });
+    for (const [key, value] of Object.entries({ q: words, category, tag }))
+      if (value !== undefined) query.set(key, value);
+    const page: { readonly items: AnsweredTool[]; readonly next?: string } = await server.ask(
+      `/api/tools?${query}`,
+    );
+    tools.push(...page.items);
+    next = page.next;
+  }
+  const found = tools.map(({ status, ...tool }) => ({ ...tool, disabled: status === "disabled" }));
+  const wanted = found.filter(({ disabled }) => all || !disabled);
+  return words === undefined ? wanted.sort(ownFirst) : wanted;
+}
+
+/** The workspace's own files first, then skills, then other servers and APIs, then what comes with Toolrack. */
+export function ownFirst(one: ListedTool, other: ListedTool): number {
+  return rankOf(one) - rankOf(other) || (one.name < other.name ? -1 : 1);
+}
+
+function rankOf({ origin = "" }: ListedTool): number {
+  if (origin === "" || origin.startsWith("built-in")) return 3;
+  if (/^(?:mcp server|api) /.test(origin)) return 2;
+  return origin.startsWith("skill ") ? 1 : 0;
+}
+
+/** How wide a description is at most when the output is no terminal. */
+const WIDEST_ABOUT = 80;
+
+/** Prints one tool per line, with its description cut to the terminal. */
+export function printTools(cli: Cli, tools: readonly ListedTool[]): void {
+  const about = (tool: ListedTool) => clipDisplay(oneLine(aboutOf(tool)), cli.columns ?? WIDEST_ABOUT);
+  const rows = tools.map((tool) => [tool.name, about(tool), tool.origin ?? ""]);
+  cli.table(["NAME", "DESCRIPTION", "FROM"], rows, { flexible: 1, style: "dim" });
+}
+
+function aboutOf({ name, title, displayName, description = "", disabled }: ListedTool): string {
+  const label = displayName ?? title;
+  const text = label === undefined || label === name ? description : `${label}: ${description}`;
+  return disabled ? `(disabled) ${text}` : text;
+}
 
 export interface ListOptions extends ToolQuery {
   readonly tokens?: boolean;

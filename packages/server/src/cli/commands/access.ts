@@ -1,8 +1,130 @@
-import { declaresSecret, masterGrant, type ToolValues, toolSecretName } from "../../access/index.ts";
+import {
+  declaresSecret,
+  issueToken,
+  masterGrant,
+  type TokenRequest,
+  type ToolValues,
+  toolSecretName,
+} from "../../access/index.ts";
+import { problemOfToolPattern } from "../../config/index.ts";
+import type { StoredToken } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, interruptedError, usageError } from "../cli-error.ts";
+import { removeToken } from "../install/rack-access.ts";
+import { formatTime, oneLine, parseDuration } from "../text.ts";
 import { withApp, withStore } from "../workspace.ts";
-import { theOne } from "./tokens.ts";
+
+export interface TokensOptions {
+  readonly tools?: readonly string[];
+  readonly experts?: readonly string[];
+  readonly approve?: readonly string[];
+  readonly admin?: boolean;
+  readonly chat?: boolean;
+  readonly expires?: string;
+}
+
+/** `toolrack tokens`: who may use the server, and for what. */
+export async function tokens(
+  cli: Cli,
+  action: "list" | "create" | "remove" = "list",
+  name: string | undefined,
+  options: TokensOptions,
+): Promise<void> {
+  if (action === "list") return listTokens(cli);
+  if (name === undefined) throw usageError(`Say which token: ${cli.commandLine(`tokens ${action} NAME`)}`);
+  if (action === "remove") return removeNamed(cli, name);
+  const newToken = toRequest(name, options);
+  const { token, stored } = await withStore(cli, (store) => issueToken(store.tokens, newToken));
+  cli.answer({ ...stored, token }, () => cli.print(token));
+  cli.talk("This is the only time the token is shown: only its hash is kept.");
+}
+
+function toRequest(name: string, options: TokensOptions): TokenRequest {
+  const { tools, experts, approve, admin = false, chat, expires } = options;
+  if ([tools, experts, approve].every((patterns) => patterns === undefined) && !admin && chat !== true) {
+    throw usageError(
+      "Say what the token may do: --tools or --experts with names or patterns such as 'file_*' or mcp:KEY, --approve with the tools whose calls it may approve, --chat, or --admin.",
+    );
+  }
+  for (const [option, patterns] of Object.entries({ tools, experts, approve })) {
+    if (patterns?.some((pattern) => pattern.trim() === "")) {
+      throw usageError(
+        `--${option} has a pattern that is empty, which fits nothing. Name one, or write '*'.`,
+      );
+    }
+  }
+  for (const [option, patterns] of Object.entries({ tools, approve })) {
+    const problem = patterns?.map(problemOfToolPattern).find((found) => found !== undefined);
+    if (problem !== undefined) throw usageError(`--${option}: ${problem}`);
+  }
+  if (name.trim() === "" || name.length > 100) {
+    throw usageError("A token needs a name of at most 100 characters.");
+  }
+  return {
+    name,
+    scopes: {
+      ...(tools === undefined ? {} : { tools }),
+      ...(experts === undefined ? {} : { experts }),
+      ...(approve === undefined ? {} : { approve }),
+      ...(admin ? { admin } : {}),
+      ...(chat === undefined ? {} : { chat }),
+    },
+    ...(expires === undefined ? {} : { expiresAt: Date.now() + parseDuration(expires, "--expires") }),
+  };
+}
+
+async function listTokens(cli: Cli): Promise<void> {
+  const all = await withStore(cli, (store) => store.tokens.list());
+  const rows = all.map((token) => [
+    token.id,
+    token.name,
+    describeScopes(token),
+    formatTime(token.createdAt),
+    formatTime(token.lastUsedAt),
+    describeExpiry(token),
+  ]);
+  const head = ["ID", "NAME", "MAY", "CREATED", "LAST USED", "EXPIRES"];
+  const none = `There are no tokens but the workspace's own. Make one with: ${cli.commandLine("tokens create NAME")}`;
+  cli.list({ tokens: all }, head, rows, none, { flexible: 2 });
+}
+
+async function removeNamed(cli: Cli, named: string): Promise<void> {
+  const { id, name } = theOne(cli, await withStore(cli, (store) => store.tokens.list()), named);
+  await removeToken(cli, id);
+  cli.answer({ id, name }, () => cli.talk(`The token "${oneLine(name)}" is removed.`));
+}
+
+/** The token with this id or name. Throws `CliError` when there is none, or several have the name. */
+function theOne(cli: Cli, all: readonly StoredToken[], named: string): StoredToken {
+  const byId = all.filter(({ id }) => id === named);
+  const found = byId.length > 0 ? byId : all.filter(({ name }) => name === named);
+  const [token] = found;
+  if (token === undefined) {
+    throw new CliError(`There is no token "${named}". See: ${cli.commandLine("tokens list")}`, {
+      code: "token_not_found",
+      details: { name: named },
+    });
+  }
+  if (found.length === 1) return token;
+  const ids = found.map(({ id }) => id);
+  throw new CliError(`${found.length} tokens have this name. Say which by its id: ${ids.join(", ")}`, {
+    code: "token_ambiguous",
+    details: { name: named, ids },
+  });
+}
+
+function describeScopes({ scopes }: StoredToken): string {
+  if (scopes.admin === true) return "admin";
+  const experts = (scopes.experts ?? []).map((expert) => `expert:${expert}`);
+  const approve = (scopes.approve ?? []).map((pattern) => `approve:${pattern}`);
+  const chat = scopes.chat === undefined ? [] : [scopes.chat ? "chat" : "no-chat"];
+  return [...(scopes.tools ?? []), ...experts, ...approve, ...chat].join(" ");
+}
+
+function describeExpiry({ expiresAt }: StoredToken): string {
+  if (expiresAt === undefined) return "never";
+  return expiresAt <= Date.now() ? "expired" : formatTime(expiresAt);
+}
 
 type Action = "list" | "set" | "remove";
 type Kind = "secret" | "setting";
@@ -105,31 +227,17 @@ async function nameForToken(cli: Cli, name: string, token: string): Promise<stri
 async function listSecrets(cli: Cli, { secrets: kept }: ToolValues): Promise<void> {
   const all = await kept.list();
   const secrets = all.map((info) => ({ ...info, isReadable: !kept.unreadable.has(info.name) }));
-  cli.answer({ secrets }, () => {
-    if (all.length === 0)
-      cli.talk(`There are no secrets. Set one with: ${cli.commandLine("secrets set NAME")}`);
-    else {
-      const rows = all.map(({ name, updatedAt }) => [name, new Date(updatedAt).toISOString()]);
-      cli.table(["NAME", "SET"], rows, { flexible: -1 });
-    }
-    for (const problem of kept.problems()) cli.talk(`warning: ${problem}`);
-  });
+  const rows = all.map(({ name, updatedAt }) => [name, new Date(updatedAt).toISOString()]);
+  const none = `There are no secrets. Set one with: ${cli.commandLine("secrets set NAME")}`;
+  cli.list({ secrets }, ["NAME", "SET"], rows, none, { flexible: -1 });
+  if (!cli.json) for (const problem of kept.problems()) cli.talk(`warning: ${problem}`);
 }
 
 async function listSettings(cli: Cli, values: ToolValues): Promise<void> {
   const settings = await values.settings();
-  cli.answer({ settings }, () => {
-    if (settings.length === 0)
-      cli.talk(`There are no settings. Set one with: ${cli.commandLine("settings set TOOL NAME=VALUE")}`);
-    else {
-      const rows = settings.map(({ name, value, updatedAt }) => [
-        name,
-        value,
-        new Date(updatedAt).toISOString(),
-      ]);
-      cli.table(["NAME", "VALUE", "SET"], rows, { flexible: 1 });
-    }
-  });
+  const rows = settings.map(({ name, value, updatedAt }) => [name, value, new Date(updatedAt).toISOString()]);
+  const none = `There are no settings. Set one with: ${cli.commandLine("settings set TOOL NAME=VALUE")}`;
+  cli.list({ settings }, ["NAME", "VALUE", "SET"], rows, none, { flexible: 1 });
 }
 
 async function remove(cli: Cli, kind: Kind, name: string, values: ToolValues): Promise<void> {

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../testing/temporary-folder.ts";
-import { ownProgram, programWords } from "./start-command.ts";
+import { ownProgram, programWords } from "./cli.ts";
 
 const program = ownProgram();
 

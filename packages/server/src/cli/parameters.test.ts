@@ -1,7 +1,6 @@
 import { Tool } from "@toolrack/core";
 import { describe, expect, it } from "vitest";
-import { parsePairs } from "./arguments.ts";
-import { describeType, examplePairs } from "./parameters.ts";
+import { describeType, examplePairs, parsePairs } from "./parameters.ts";
 
 const schema = {
   type: "object",

@@ -1,4 +1,7 @@
+import { Lightbulb } from "@lucide/vue";
 import { defineAsyncComponent, h, type VNode } from "vue";
+import type { FileReport } from "../api/index.ts";
+import { fileFailureText } from "../i18n/index.ts";
 
 /** Loaded with its parser when the first Markdown is shown. */
 export const MarkdownView = defineAsyncComponent(() => import("./MarkdownView.vue"));
@@ -33,3 +36,17 @@ export function DescriptionText({ text }: { readonly text: string }): VNode {
     : h("p", { class: "whitespace-pre-wrap" }, text);
 }
 DescriptionText.props = ["text"];
+
+/** Why a tool file does not load, the lines around the mistake, and how to fix it. */
+export function FileFailure({ failure }: { readonly failure: NonNullable<FileReport["failure"]> }): VNode[] {
+  const { reason, remedy } = fileFailureText(failure);
+  return [
+    h("pre", { class: "code-block" }, reason),
+    ...(failure.frame ? [h("pre", { class: "code-block rounded-md bg-sunken p-3" }, failure.frame)] : []),
+    h("p", { class: "flex items-start gap-2 border-t border-line pt-3 text-sm" }, [
+      h(Lightbulb, { size: 15, class: "mt-0.5 shrink-0 text-warn" }),
+      ` ${remedy}`,
+    ]),
+  ];
+}
+FileFailure.props = ["failure"];
