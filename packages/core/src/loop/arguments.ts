@@ -35,9 +35,21 @@ export class ArgumentsKey {
     return withoutNumbers(this.#args) === withoutNumbers(other.#args);
   }
 
+  /** Whether a text among the arguments is the same: then one thing may be looked for in several places. */
+  keepsPartOf(other: ArgumentsKey): boolean {
+    const others = new Map(entriesOf(other.#args));
+    return entriesOf(this.#args).some(
+      ([name, value]) => typeof value === "string" && others.get(name) === value,
+    );
+  }
+
   toJSON(): string {
     return this.text;
   }
+}
+
+function entriesOf(args: unknown): [string, unknown][] {
+  return Object.entries(args ?? {});
 }
 
 function withoutNumbers(args: unknown): string {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { Tool, ToolRegistry, type ToolResult } from "../index.ts";
 import { saysError, seemsReadOnly, seemsToWait } from "./inference.ts";
 import { ladder, type Step, session, times } from "./loop-session.fixture.ts";
 import { emptyLoopState, recordCall } from "./loop-state.ts";
@@ -54,6 +55,9 @@ describe("a text says that it is an error", () => {
   it.each([
     "Error: no such row",
     "fatal: not a git repository",
+    "aws_s3_bucket.logs: Creating...\n╷\n│ Error: creating the bucket: it is there already",
+    "connect ECONNRESET 203.0.113.9:443",
+    "429 Too Many Requests",
     'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: x',
     "/bin/bash: line 3: mvn: command not found",
     "ls: cannot access 'x': No such file or directory",
@@ -169,6 +173,41 @@ describe("one question after the other with the same answer", () => {
 
   it("is no loop where the answer is short and says something", () => {
     expect(ladder(times(20, (index) => ask(`service ${index}`, "healthy")))).toBe("0/0/0");
+  });
+
+  /** The number of the first call that is held, 0 for none. */
+  const firstHeld = async (answer: string, inputs: readonly object[]) => {
+    const registry = new ToolRegistry();
+    const parameters = { type: "object" } as const;
+    registry.register(
+      Tool.define({
+        name: "look",
+        parameters,
+        metadata: { readOnly: true },
+        execute: async () => answer,
+      }),
+    );
+    const results: ToolResult[] = [];
+    for (const input of inputs) results.push(await registry.execute("look", input, { sessionID: "s" }));
+    return results.findIndex(({ error }) => error?.code === "loop_blocked") + 1;
+  };
+
+  it("is none for days or pages without anything", async () => {
+    const days = times(14, (index) => ({ date: `2026-05-${10 + index}` }));
+    expect(await firstHeld("No events found.", days)).toBe(0);
+    expect(await firstHeld("403 Forbidden: no access", days)).toBe(6);
+  });
+
+  it("is one later where one thing is looked for in several places", async () => {
+    const places = "src tests scripts docs tools packages bench deploy examples".split(" ");
+    const inputs = places.map((path) => ({ pattern: "legacyLedger", path }));
+    expect(await firstHeld("No matches found", inputs)).toBe(8);
+    expect(
+      await firstHeld(
+        "No matches found",
+        places.map((path) => ({ path })),
+      ),
+    ).toBe(6);
   });
 
   it("is one where the answer is that there is nothing", () => {

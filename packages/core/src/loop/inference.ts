@@ -1,5 +1,3 @@
-import { COMPLAINT, IN_VAIN, signsOf } from "./text-signs.ts";
-
 /*
  * Most tools of MCP servers do not say whether they only read, and many return their errors as plain texts. What can be
  * inferred from names, arguments and texts counts as evidence with less weight, and the verdict says so.
@@ -28,6 +26,13 @@ export function seemsToWait(tool: string, args?: TellingArguments): boolean {
   return typeof command === "string" && /(?:^|[;&|\n])\s*(?:sleep|wait|watch|timeout)\b/i.test(command);
 }
 
+/** Whether the name, or that of an action in the arguments, says that each call goes one step further. */
+export function seemsToStep(tool: string, args?: TellingArguments): boolean {
+  if (effectOfName(tool).steps) return true;
+  const action = args?.action ?? args?.operation;
+  return typeof action === "string" && action.length <= longestAction && effectOfName(action).steps;
+}
+
 /** Whether the name says that the tool changes something. */
 export function seemsToChange(tool: string): boolean {
   return effectOfName(tool).effect === "changes";
@@ -44,6 +49,8 @@ const commandNames = ["command", "cmd", "script", "code", "sql", "action", "oper
 interface NameEffect {
   readonly effect: Effect;
   readonly waits: boolean;
+  /** Each call goes one further, so the same call again is not the same. */
+  readonly steps: boolean;
   /** The name is that of a program of the shell, whose arguments may say that its output goes to a file. */
   readonly isProgram: boolean;
 }
@@ -57,6 +64,7 @@ const changingWords = words(
   "create write edit update upsert delete remove set put post send add insert apply patch start stop restart kill move rename copy upload commit push merge install uninstall deploy publish replace append save submit click type press fill drag invite assign close reopen cancel approve reject enable disable make mkdir rm mv cp touch toggle reset clear trigger schedule import reply comment archive restore lock unlock grant revoke mark subscribe transfer pay order book generate checkout rebase tag fork",
 );
 const waitingWords = words("wait await poll watch sleep delay");
+const steppingWords = words("press key undo redo scroll swipe step next previous prev forward back zoom");
 /** Names that read only if nothing else is in the name: `open_pull_request` opens something new. */
 const readingNames = words(
   "open next previous prev up down view more less dir wc du df ps sort uniq stat file",
@@ -82,7 +90,12 @@ function effectOfName(tool: string): NameEffect {
     : isProgram || readingNames.has(tool) || has(readingWords)
       ? "reads"
       : undefined;
-  const found = { effect, waits: has(waitingWords), isProgram } satisfies NameEffect;
+  const found = {
+    effect,
+    waits: has(waitingWords),
+    steps: has(steppingWords),
+    isProgram,
+  } satisfies NameEffect;
   if (knownNames.size >= mostNames) knownNames.clear();
   knownNames.set(tool, found);
   return found;
@@ -107,7 +120,7 @@ function effectOfArguments(args: TellingArguments): Effect {
   if (typeof args.method === "string" && /^[A-Z]{3,7}$/.test(args.method))
     return args.method === "GET" || args.method === "HEAD" ? "reads" : "changes";
   const action = args.action ?? args.operation;
-  if (typeof action === "string" && action.length <= 64) return effectOfName(action).effect;
+  if (typeof action === "string" && action.length <= longestAction) return effectOfName(action).effect;
   const statement = args.sql ?? args.query;
   if (typeof statement !== "string") return undefined;
   if (/^\s*(?:select|show|describe|explain|pragma)\s/i.test(statement)) return "reads";
@@ -116,6 +129,8 @@ function effectOfArguments(args: TellingArguments): Effect {
     : undefined;
 }
 
+/** Characters. */
+const longestAction = 64;
 /** Characters. What a longer command does is not looked into. */
 const longestCommand = 500;
 const readingGit = words(
@@ -153,12 +168,16 @@ function redirects(args: unknown): boolean {
 /** Characters at each end of a text that are read to see whether it is an error. */
 const readEnd = 400;
 
+/** Most texts have none of these, and to see that costs a third of the pattern below. */
+const mayBeError =
+  /rror|RROR|sh: line |ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus|E[A-Z_]{4}|^429|^50[0234]/;
+
 const says = new RegExp(
   [
     // At the beginning of the text: a complaint.
-    String.raw`^[\s"'\x60*[({╷│>❌✖✗×-]*(?:(?:fatal |an? |internal |unexpected )?error\b(?!["']| (?:rate|count|budget|code 0)|s\b)|fatal: |traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out)`,
+    String.raw`^[\s"'\x60*[({╷│>❌✖✗×-]*(?:(?:fatal |an? |internal |unexpected )?error\b(?!["']| (?:rate|count|budget|code 0)|s\b)|fatal: |traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out|(?:connect|read|write|getaddrinfo) E[A-Z_]{4,}|(?:429 too many|50[0234] (?:internal|bad|service|gateway)) )`,
     // At the beginning of any line: what compilers, shells and runtimes write.
-    String.raw`(?<=^|\n)(?:\S{0,80}: )?(?:fatal error|fatal|error)(?:(?:\[\w+\])?: | [a-z]+ing )`,
+    String.raw`(?<=^|\n)(?:│ |\S{0,80}: )?(?:fatal error|fatal|error)(?:(?:\[\w+\])?: | [a-z]+ing )`,
     String.raw`(?<=^|\n)(?:[\w$]+\.){0,8}[A-Z]\w*(?:Error|Exception)\b(?=: |\n|$)`,
     String.raw`\bTraceback \(most recent call last\)`,
     String.raw`\bException in thread "|\btimed out after\b`,
@@ -192,25 +211,31 @@ const inVain =
 /** Characters. Within the first sentence, and not far behind its beginning. */
 const firstClause = 80;
 const didWork = /\b(?:success(?:ful(?:ly)?)?|succeeded|done|passed|completed)\b/i;
-const shortAnswer = 300;
+export const shortAnswer = 300;
 /** JSON without any value, or nothing at all. */
 const isEmpty =
   /^[\s[\]{},]*(?:"\w+"\s*:\s*(?:\[\]|\{\}|null|""|0|false)[\s[\]{},]*)*$|^(?:null|none|undefined)$/i;
-
-/** How such a text begins, if not with a space that ASCII does not have. */
-const beginsEmpty = new Uint8Array(128);
-for (const letter of ' \t\n\v\f\r[]{},"nNuU') beginsEmpty[letter.charCodeAt(0)] = 1;
 
 /** Whether a text has nothing in it. */
 export function saysNothing(text: string): boolean {
   if (text.length > shortAnswer) return false;
   // To see that a text begins otherwise is quicker than the pattern (46 ns).
   const code = text.charCodeAt(0);
-  const isOther = code < 0x1680 && code !== 0xa0 && beginsEmpty[code] !== 1;
+  const isOther = code > 32 && code < 0x1680 && code !== 0xa0 && !'[]{},"nNuU'.includes(text[0]!);
   return !isOther && isEmpty.test(text);
 }
 
+/** Whether a text begins with the words for none. */
+export function saysNone(text: string): boolean {
+  return /^(?:there (?:are|is|were|was) )?(?:no|none|nothing)\b|^(?:没有|未找到|找不到|暂无)/i.test(text);
+}
+
+/** How the words of `inVain` begin. Few texts have one, and to see that costs a fraction of the pattern above. */
+const mayBeInVain =
+  /[^\0-\xbf]|\b(?:no|can|alr|unc|cou|did|doe|isn|was|una|fai|den|ref|rej|inv|mis|unk|for|nic|kei|feh|ung|int|err|imp|pas)/i;
+
 function wasInVain(text: string): boolean {
+  if (!mayBeInVain.test(text)) return false;
   const at = text.search(inVain);
   return at >= 0 && at <= firstClause && !/[.!?]/.test(text.slice(0, at)) && !didWork.test(text);
 }
@@ -219,9 +244,8 @@ function wasInVain(text: string): boolean {
  * Whether the text of a result reads like an error: a complaint at its beginning, a traceback, an exit code, an error in
  * JSON, or a short answer that something did not work. Of a long text looks only at both ends.
  */
-export function saysError(text: string, signs = signsOf(text)): boolean {
-  if (signs & IN_VAIN && text.length <= shortAnswer && wasInVain(text)) return true;
-  if ((signs & COMPLAINT) === 0) return false;
+export function saysError(text: string): boolean {
+  if (text.length <= shortAnswer && wasInVain(text)) return true;
   const ends = text.length <= 2 * readEnd ? text : `${text.slice(0, readEnd)}\n${text.slice(-readEnd)}`;
-  return says.test(ends) && !endedWell.test(ends);
+  return mayBeError.test(ends) && says.test(ends) && !endedWell.test(ends);
 }

@@ -69,6 +69,20 @@ describe("the sixteen known patterns, as nudge/block/stop", () => {
       ],
       "0/0/0",
     ],
+    [
+      "half: a key pressed again, shortly acknowledged",
+      around([{ tool: "press_key", args: "Tab", result: "Pressed Tab" }], 12),
+      "4/6/10",
+    ],
+    [
+      "loop: a page that stays the same whatever is clicked on it",
+      times(14, (index) => ({
+        tool: index % 2 === 0 ? "browser_navigate" : "browser_click",
+        args: index % 2 === 0 ? "orders" : `button ${index}`,
+        result: `Sign in\n${"- a link to another page of this site\n".repeat(8)}`,
+      })),
+      "5/9/13",
+    ],
     ["legitimate: an anchor read again between probes, worth a nudge only", anchor, "7/0/0"],
   ])("%s", (_name, steps, expected) => {
     expect(ladder(steps)).toBe(expected);

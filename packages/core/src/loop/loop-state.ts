@@ -1,6 +1,6 @@
 import { argumentTokens, isSameKey, markOfKey } from "./arguments.ts";
 import type { EntryIndex } from "./entry-index.ts";
-import { seemsToWait } from "./inference.ts";
+import { seemsToStep, seemsToWait } from "./inference.ts";
 import { isNearIdentical, isNextOf, isReadByInference, isWait, predict } from "./prediction.ts";
 import { mostAnswers, stableResultLength, tellingResultLength, windowOf, windowSize } from "./thresholds.ts";
 import {
@@ -178,7 +178,8 @@ function toEntry(
   const predicted = blocked ? predict(entries, { ...record, args }, total, busyBefore)?.head : undefined;
   const { resultKey, exactKey = resultKey } = predicted ?? record;
 
-  const found = compare(entries, record, resultKey, exactKey, index);
+  const length = record.resultLength ?? 0;
+  const found = compare(entries, record, resultKey, exactKey, index, length >= tellingResultLength);
   if (found.again) return undefined;
 
   const declaredError = predicted?.isError ?? record.isError === true;
@@ -198,9 +199,10 @@ function toEntry(
     last.tool === tool &&
     last.exactKey === exactKey &&
     !isSameKey(last.argsKey, argsKey) &&
-    (last.tokens !== undefined || (record.resultLength ?? 0) >= tellingResultLength);
+    (last.tokens !== undefined || length >= tellingResultLength);
   const isKnown =
     !found.isNew ||
+    found.isShown ||
     (found.isAnswered && !isShort) ||
     (executed && !isShort && answers.length > 0 && answers.includes(answerMark(tool, exactKey)));
   const tokens = args !== undefined && (isSeries || (isError && executed)) ? argumentTokens(args) : undefined;
@@ -212,7 +214,7 @@ function toEntry(
     argsMark: markOfKey(argsKey),
     resultKey,
     exactKey,
-    exactMark: found.exactMark,
+    exactMark: markOfText(exactKey),
     isError,
     errorCode: record.errorCode,
     readOnly: reads,
@@ -227,20 +229,20 @@ function toEntry(
     took,
     isNew: found.isNew,
     isKnown,
-    isStable: executed && !found.isFirst && !isError && (record.resultLength ?? 0) >= stableResultLength,
-    changedWorld: found.isFirst && executed && !isError && !reads,
+    isStable: executed && !found.isFirst && !isError && length >= stableResultLength,
+    changedWorld: found.isFirst && executed && !isError && !reads && !found.isShown,
     waiting: poll || last?.poll === true || (!isError && isWait(found.like, tool, args, busyBefore)),
     isShort,
     isComplaint: isError || record.saysError === true,
     isNext: isNextOf(last, tool, argsKey, exactKey),
+    isStep: isShort && seemsToStep(tool, typeof args === "object" && args !== null ? args : undefined),
+    isUnmoved: found.isShown,
     similar: isSeries && isNearIdentical(tokens, last?.tokens),
     tokens,
   };
 }
 
 interface Comparison {
-  /** `markOfText` of the result's `exactKey`. */
-  readonly exactMark: number;
   /** No identical call gave this result since a call last changed something. */
   readonly isNew: boolean;
   /** No identical call gave this result at all. */
@@ -249,6 +251,8 @@ interface Comparison {
   readonly isAnswered: boolean;
   /** The latest identical call, or else the latest call of the tool. */
   readonly like: LoopEntry | undefined;
+  /** Another tool gave this result, of some length. */
+  readonly isShown: boolean;
   /** The same round already had this very call with this very result. */
   readonly again: boolean;
   /**
@@ -264,6 +268,7 @@ function compare(
   resultKey: string,
   exactKey: string,
   known?: EntryIndex,
+  isTelling = false,
 ): Comparison {
   const mark = markOfKey(call.argsKey);
   const exactMark = markOfText(exactKey);
@@ -275,6 +280,7 @@ function compare(
   let isAnswered = false;
   let isStable = false;
   let hasOtherResult = false;
+  let isShown = false;
   const oldest = Math.max(0, entries.length - windowSize);
   for (let index = entries.length - 1; index >= oldest; index--) {
     const entry = entries[index]!;
@@ -289,11 +295,11 @@ function compare(
           const again = isSameRound(entry, call);
           const isToolStable = isStable && hasOtherResult;
           return {
-            exactMark,
             isNew: worldChanged,
             isFirst: false,
             isAnswered,
             like: twin,
+            isShown,
             again,
             isToolStable,
           };
@@ -301,11 +307,13 @@ function compare(
       } else if (!entry.refused) {
         sibling ??= entry;
       }
+    } else if (isTelling && entry.exactMark === exactMark && entry.exactKey === exactKey) {
+      isShown = true;
     }
     if (entry.changedWorld) worldChanged = true;
-    if (isSurelyNew && sibling !== undefined && (worldChanged || isSurelyUnanswered)) break;
+    if (isSurelyNew && sibling !== undefined && (isSurelyUnanswered || (worldChanged && !isTelling))) break;
   }
   const isToolStable = isStable && hasOtherResult;
   const like = twin ?? sibling;
-  return { exactMark, isNew: true, isFirst: true, isAnswered, like, again: false, isToolStable };
+  return { isNew: true, isFirst: true, isAnswered, like, isShown, again: false, isToolStable };
 }

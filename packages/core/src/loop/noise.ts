@@ -1,5 +1,3 @@
-import { ANY_SIGN, DIGITS, firstDigit, NAMES } from "./text-signs.ts";
-
 /*
  * Finds the parts in which two results differ although they say the same: times of now, measured durations, ids that nobody
  * chose, and the numbers that shells and prompts count up. Each may also be the point of a result, so it is left out only
@@ -25,17 +23,11 @@ export interface NoiseSpan {
 }
 
 /** What may be left out of a part of a text that a call returned at a time, in milliseconds since the epoch. */
-export function noiseIn(
-  text: string,
-  at: number,
-  from = 0,
-  to = text.length,
-  signs = ANY_SIGN,
-): Noise | undefined {
+export function noiseIn(text: string, at: number, from = 0, to = text.length): Noise | undefined {
   const spans: NoiseSpan[] = [];
-  if (signs & DIGITS) addNumbers(spans, text, at, from, Math.max(from, firstDigit(signs)), to);
+  addNumbers(spans, text, at, from, to);
   const numbers = spans.length;
-  if (signs & NAMES) addNames(spans, text, at, from, to);
+  addNames(spans, text, at, from, to);
   if (spans.length === 0) return undefined;
   return {
     spans: spans.length === numbers ? spans : inOrder(spans),
@@ -99,21 +91,13 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
   };
   if (part.includes("/tmp/")) add(TEMPORARY_NAME, true);
   if (part.includes("imit-")) add(REQUESTS_LEFT, false);
-  if (part.includes("AGE")) add(AGE, false);
+  if (part.includes("AGE") || part.includes("Age ")) add(AGE, false);
   if (part.includes(month) || part.includes("年")) add(writtenDate, false);
 }
 
-/** There are no digits before `first`. */
-function addNumbers(
-  spans: NoiseSpan[],
-  text: string,
-  at: number,
-  from: number,
-  first: number,
-  to: number,
-): void {
-  let before = first > from ? text.charCodeAt(first - 1) : 0;
-  for (let index = first; index < to; index++) {
+function addNumbers(spans: NoiseSpan[], text: string, at: number, from: number, to: number): void {
+  let before = 0;
+  for (let index = from; index < to; index++) {
     const code = text.charCodeAt(index);
     if (code < 48 || code > 57) {
       before = code;
@@ -206,7 +190,7 @@ function isSeparate(text: string, start: number): boolean {
 
 const ADDRESS = /0x[0-9a-fA-F]{6,16}\b/y;
 const TIME_OF_DAY =
-  /(?<=^|\\n|[[(]|\bat )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))|(?<=\[)\d\d:\d\d<[^\]\n]{0,40}(?=\])/my;
+  /(?<=^|\\n|[[(]|\b(?:at|[Cc]lock:|[Tt]ime:|[Nn]ow:|[Uu]pdated:) )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))|(?<=\[)\d\d:\d\d<[^\]\n]{0,40}(?=\])/my;
 
 const LONGEST_WORD = 64;
 const SHORTEST_ID = 8;
@@ -290,7 +274,7 @@ function calendarOf(at: number): Calendar {
       return [iso, iso.replaceAll("-", "/")];
     }),
     month,
-    anyMark: new RegExp(`[iI][dD]|/tmp/|imit-|AGE|年|${month}`),
+    anyMark: new RegExp(`[iI][dD]|/tmp/|imit-|AGE|Age |年|${month}`),
     writtenDate: new RegExp(String.raw`\b(?:${written.join("|")})`, "g"),
   };
   calendarDay = day;
@@ -329,6 +313,7 @@ const DURATION =
 /** What a text says before a measured duration. What is still to come is data: "ready in 3s", "retry after 3s". */
 const MEASURED =
   /\b(?:took|elapsed|duration|spent|real|user|sys|(?<!left |remaining )time)["']?[\s:=]*["']?$|(?<!\b(?:again|try|retry|ready|expires?|available|starts?|begins?|due|next|resets?|wait|back|(?:schedul|expect|plann|estimat|need|delay)ed) )\b(?:in|after) $| at $/i;
+const PART_OF_SUMMARY = /\((?:[a-z]+ [\d.]+ ?m?s, )*[a-z]+ $/;
 /** Marks of test runners at the beginning of a line. */
 const TEST_LINE = /[ \t]*(?:✓|✔|√|✗|✘|×|✕|❯|ok\b|not ok\b|pass\b|fail\b)/iy;
 const LONGEST_LINE = 300;
@@ -364,6 +349,12 @@ function durationEnd(text: string, start: number, before: number): number {
   if (end === 0) return 0;
   const next = text[end];
   if (before === OPEN || before === OPEN_SQUARE) return next === ")" || next === "]" ? end : 0;
+  // Parts of what a summary took: (transform 45ms, tests 3ms)
+  if (
+    (next === ")" || next === ",") &&
+    PART_OF_SUMMARY.test(text.slice(Math.max(0, start - LONGEST_LINE), start))
+  )
+    return end;
   if (mayEndLabel(text, start - 1) && MEASURED.test(text.slice(Math.max(0, start - 24), start))) return end;
   if (next === undefined || next === "\n" || text.startsWith("\\n", end))
     return matchAt(TEST_LINE, text, startOfLine(text, start)) > 0 ? end : 0;

@@ -1,9 +1,8 @@
 import { hashSamples, hashText, hashValue, hashWithout } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
-import { saysError, saysNothing } from "./inference.ts";
+import { saysError, saysNone, saysNothing, shortAnswer } from "./inference.ts";
 import { type Noise, noiseIn } from "./noise.ts";
-import { signsOf } from "./text-signs.ts";
 import { stableResultLength, tellingResultLength } from "./thresholds.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
@@ -113,18 +112,26 @@ export function textKeys(
   args?: unknown,
   reads?: () => boolean,
 ): ResultKeys {
-  const signs = signsOf(text);
-  const says = !isError && saysError(text, signs);
+  const says = !isError && saysError(text);
   const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
   if (isError || (says && !reads?.())) {
     const key = complaintKey(text, args);
     return { resultKey: key, exactKey: key, saysError: says, isShort };
   }
-  const { resultKey, exactKey } =
-    text.length > wholeText
-      ? longKeys(text, at, says, args)
-      : partKeys(text, noiseIn(text, at, 0, text.length, signs), 0, text.length, says, args);
-  return { resultKey, exactKey, saysError: says, isShort };
+  // Whoever reads has found that there is nothing: the next day or page may still have something.
+  const complains = says && !saysNone(text);
+  if (text.length > wholeText) {
+    const { resultKey, exactKey } = longKeys(text, at, says, args);
+    return { resultKey, exactKey, saysError: complains, isShort };
+  }
+  const { resultKey, exactKey } = partKeys(text, noiseIn(text, at), 0, text.length, says, args);
+  const own = says && text.length <= shortAnswer ? withoutEchoes(text, args) : text;
+  return {
+    resultKey,
+    exactKey: own === text ? exactKey : hashText(own.replace(/\s+/g, " ")),
+    saysError: complains,
+    isShort,
+  };
 }
 
 type Keys = Pick<ResultKeys, "resultKey" | "exactKey">;
@@ -171,8 +178,8 @@ function longKeys(text: string, at: number, says: boolean, args: unknown): Keys 
 
 /**
  * The key of an error: its words. A program that fails in one way numbers its lines, processes and attempts anew each time,
- * and repeats the command that it was given. So words with digits are left out, unless they say how far something is, are a
- * status of HTTP, or the caller named them: an error about another id is another error.
+ * and repeats what it was given. So words with digits are left out, unless they say how far something is, are a status of
+ * HTTP, or are an argument: an error about another id is another error.
  */
 function complaintKey(text: string, args: unknown): string {
   const isLong = text.length > 2 * wholeEnd;
@@ -185,8 +192,9 @@ function complaintKey(text: string, args: unknown): string {
   let named: ReadonlySet<string> | undefined;
   const words = withoutEchoes(read, args).replace(NUMBERED, (word, index: number, all: string) => {
     if (isTelling(word, index, all)) return word;
-    named ??= new Set(textOfArguments(args).match(NUMBERED));
-    return named.has(word) ? word : "";
+    named ??= new Set(valuesOf(args).map(String));
+    // A browser names what is on a page anew with each look at it: ref=e41.
+    return named.has(word) && !all.endsWith("ref=", index) ? word : "";
   });
   return hashText(/\p{L}/u.test(words) ? words.replace(/\s+/g, " ") : text);
 }
@@ -201,15 +209,26 @@ function isTelling(word: string, index: number, text: string): boolean {
 
 const TELLS =
   /^ ?(?:%|\/ ?\d)|^ (?:of \d|fail|pass|error|problem|warning|issue|conflict|test|left|remain|done|complete|skip|row|record|item|match)/i;
-/** Characters. What is shorter may be a name. */
+/** Characters of the beginning of a command or statement: a program may repeat only a part of it. */
 const shortestEcho = 16;
+const shortestValue = 3;
+/** What stands before the value of an argument, so that it is not a word of the complaint that the caller also used. */
+const BEFORE_ECHO = /(?:["'`“「(:=：]|\b(?:for|named)) ?$/;
 
-/** A text without the beginnings of the commands and statements of the arguments. */
+/**
+ * A complaint without what it repeats of the arguments: the beginnings of commands and statements, and whole values without
+ * digits. That there is no element "a" says no more than that there is none.
+ */
 function withoutEchoes(text: string, args: unknown): string {
-  if (typeof args !== "object" || args === null) return text;
   let rest = text;
-  for (const value of Object.values(args)) {
-    if (typeof value !== "string" || value.length < shortestEcho || !value.includes(" ")) continue;
+  for (const value of valuesOf(args)) {
+    if (typeof value !== "string" || value.length < shortestValue) continue;
+    if (value.length < shortestEcho || !value.includes(" ")) {
+      const at = /\d/.test(value) ? -1 : rest.indexOf(value);
+      if (at > 0 && BEFORE_ECHO.test(rest.slice(0, at)))
+        rest = rest.slice(0, at) + rest.slice(at + value.length);
+      continue;
+    }
     const from = rest.indexOf(value.slice(0, shortestEcho));
     if (from < 0) continue;
     let length = shortestEcho;
@@ -217,6 +236,10 @@ function withoutEchoes(text: string, args: unknown): string {
     rest = rest.slice(0, from) + rest.slice(from + length);
   }
   return rest;
+}
+
+function valuesOf(args: unknown): readonly unknown[] {
+  return typeof args === "object" && args !== null ? Object.values(args) : [];
 }
 
 /**

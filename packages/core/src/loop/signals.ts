@@ -28,13 +28,14 @@ type LoopSignalFunction = (
 
 /** Quarters that an entry adds to a count. */
 function weightOf(entry: LoopEntry): number {
-  return entry.waiting ? 1 : fullWeight;
+  if (entry.waiting) return 1;
+  return entry.isStep ? informedWeight : fullWeight;
 }
 
 /** The same for signals that rest on what a call does: an inference counts less. */
 function weightOfEffect(entry: LoopEntry): number {
-  if (entry.waiting || entry.isNext) return 1;
-  return entry.inferred === undefined ? fullWeight : inferredWeight;
+  if (entry.isNext) return 1;
+  return Math.min(weightOf(entry), entry.inferred === undefined ? fullWeight : inferredWeight);
 }
 
 /** Calls that repeat each other, collected from the judged call backwards. */
@@ -203,7 +204,10 @@ const stagnation: LoopSignalFunction = (entries, end, head) => {
     if (entry.tool !== head.tool || entry.exactKey !== head.exactKey || entry.refused) break;
     // A shell that was silent about changes says nothing about what a look will show.
     if (head.readOnly ? !entry.readOnly : !series.newest.similar) break;
-    series.add(entry, index);
+    const [key, before] = [series.newest.argsKey, entry.argsKey];
+    const isElsewhere =
+      entry.isNew && typeof key !== "string" && typeof before !== "string" && key.keepsPartOf(before);
+    series.add(entry, index, isElsewhere ? inferredWeight : undefined);
   }
   return series.sighting("stagnation", thresholds.stagnation);
 };
@@ -256,8 +260,8 @@ const knownAnswers: LoopSignalFunction = (entries, end, head) => {
 };
 
 /** The same call with the same result changes nothing either, whatever it does. */
-function isKnownAnswer({ isKnown, isNew, readOnly, isError, refused }: LoopEntry): boolean {
-  return isKnown && !refused && (readOnly || isError || !isNew);
+function isKnownAnswer({ isKnown, isNew, readOnly, isError, isUnmoved, refused }: LoopEntry): boolean {
+  return isKnown && !refused && (readOnly || isError || isUnmoved || !isNew);
 }
 
 function weightOfAnswer(entry: LoopEntry): number {

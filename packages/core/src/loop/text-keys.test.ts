@@ -32,6 +32,8 @@ describe("resultKey", () => {
     ["durations in JSON", '{"ok":true,"duration": "12ms"}', '{"ok":true,"duration": "9 ms"}'],
     ["what a summary took", "Tests: 2 failed\nTime:        2.345 s", "Tests: 2 failed\nTime:        9.1 s"],
     ["elapsed time", "up, 12s elapsed", "up, 134s elapsed"],
+    ["what parts took", "up (transform 45ms, tests 3ms)", "up (transform 9ms, tests 12ms)"],
+    ["a clock", "Setup is running\nClock: 10:00:09", "Setup is running\nClock: 10:01:12"],
     ["request ids", "failed (request id: abc123)", "failed (request id: xyz789)"],
     ["request ids in JSON", '{"request_id":"a1","ok":false}', '{"request_id":"b2","ok":false}'],
     ["bare request ids", "failed, see req_011CSHoEeqs5C35K", "failed, see req_022DTIpFfrt6D46L"],
@@ -287,8 +289,21 @@ describe("the keys of an error", () => {
   it("keep a number that the arguments name, and leave out a statement that they hold", () => {
     const missing = (id: number) => key(`order ${id} is missing`, { id });
     expect(missing(17)).not.toBe(missing(18));
+    const rerun = (code: string) => key("Cell In[5], line 3\nNameError: name 'df' is not defined", { code });
+    expect(rerun("df.head(3)")).toBe(rerun("df.head(4)"));
     const failing = (sql: string) => key(`column "day" does not exist\nLINE 1: ${sql}\n   ^`, { sql });
     expect(failing("SELECT day FROM orders LIMIT 3")).toBe(failing("SELECT id, day FROM orders"));
+  });
+
+  it("leave out what they repeat of the arguments, but no word that the arguments only happen to have", () => {
+    const missing = (selector: string, isError: boolean) =>
+      textKeys(`No element found for selector: ${selector}`, at, isError, { selector }, () => true).exactKey;
+    expect(missing("#checkout", true)).toBe(missing(".go", true));
+    expect(missing("#checkout", false)).toBe(missing(".go", false));
+    const stopped = (input: string) => key("The program is not being run.", { input });
+    expect(stopped("run")).toBe(stopped("start"));
+    const hidden = (ref: string) => key(`waiting for aria-ref=${ref}: a layer intercepts the click`, { ref });
+    expect(hidden("e41")).toBe(hidden("e42"));
   });
 
   it("keep the numbers of what a tool has read, such as the lines of a log", () => {
@@ -302,5 +317,7 @@ describe("the ages of a table", () => {
     const pods = (age: string) =>
       `NAME   READY   STATUS             AGE\nweb-1   0/1     ImagePullBackOff   ${age}`;
     expect(resultKey(pods("95s"))).toBe(resultKey(pods("3m40s")));
+    const events = (age: string) => `Type     Reason   Age    Message\nWarning  BackOff  ${age}  restarting`;
+    expect(resultKey(events("95s"))).toBe(resultKey(events("3m40s")));
   });
 });

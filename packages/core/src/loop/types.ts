@@ -87,6 +87,10 @@ export interface LoopEntry
   readonly isComplaint: boolean;
   /** The call before got the same answer to arguments that differ only in their numbers: one of a row is asked for after the other. */
   readonly isNext: boolean;
+  /** A step such as a key that was pressed, shortly acknowledged: the same call again goes one further. */
+  readonly isStep: boolean;
+  /** It showed at length what another tool had shown: so it changed nothing that can be seen. */
+  readonly isUnmoved: boolean;
   /** The arguments are nearly those of the entry before. Known only with `tokens`. */
   readonly similar: boolean;
   readonly tokens: readonly number[] | undefined;

@@ -10,8 +10,9 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import type { ToolCallRecord, ToolError } from "@toolrack/core";
-import type { CallFollower } from "./call-book.ts";
+import type { ToolCallRecord, ToolError, ToolResult } from "@toolrack/core";
+import type { CallTrace } from "../store/index.ts";
+import type { CallFollower, LiveCall } from "./call-book.ts";
 import { LONGEST_STACK, shorten, wholeStackOf } from "./call-trace.ts";
 
 /** Milliseconds that a line waits, so that several are written together. */
@@ -106,7 +107,13 @@ export class CallLog implements CallFollower {
     return this.#lost;
   }
 
-  ended(...[call, record, , , error]: Parameters<NonNullable<CallFollower["ended"]>>): void {
+  ended(
+    call: LiveCall | undefined,
+    record: ToolCallRecord,
+    _result: ToolResult,
+    _trace: CallTrace | undefined,
+    error: ToolError | undefined,
+  ): void {
     this.#lines.add(`${logText(record, error, call?.via)}\n`);
   }
 

@@ -50,17 +50,31 @@ export class PastSearches implements SearchHelper {
     }
   }
 
-  clear(): void {
-    for (const id of this.#searches.keys()) this.#index.remove(id);
-    this.#searches.clear();
+  /** Forgets all searches but these. */
+  keepOnly(ids: ReadonlySet<string>): void {
+    for (const id of this.#searches.keys()) {
+      if (ids.has(id)) continue;
+      this.#index.remove(id);
+      this.#searches.delete(id);
+    }
     this.#version++;
   }
 
-  /** A tool gets the more, the more the search that led to it is like this one. Only the nearest of its searches counts. */
-  near(query: string): ReadonlyMap<string, number> {
+  /**
+   * A tool gets the more, the more the search that led to it is like this one. Only the nearest of its searches counts, and
+   * few are looked at, so that many searches for one tool do not crowd out those for others.
+   */
+  near(query: string, accept: (name: string) => boolean): ReadonlyMap<string, number> {
     const found = new Map<string, number>();
     if (this.#searches.size === 0) return found;
-    for (const { key, likeness } of this.#index.alike(query, MOST_NEIGHBOURS)) {
+    const perTool = new Map<string, number>();
+    const isNeighbour = memoized((id) => {
+      const { toolName } = this.#searches.get(id)!;
+      const count = perTool.get(toolName) ?? 0;
+      perTool.set(toolName, count + 1);
+      return count < MOST_OF_TOOL && accept(toolName);
+    });
+    for (const { key, likeness } of this.#index.alike(query, MOST_NEIGHBOURS, isNeighbour)) {
       const { toolName } = this.#searches.get(key)!;
       const more = LEARNED_WEIGHT * Math.max(0, likeness - LEAST_LIKENESS);
       if (more > (found.get(toolName) ?? 0)) found.set(toolName, more);
@@ -69,7 +83,18 @@ export class PastSearches implements SearchHelper {
   }
 }
 
+/** The index may ask about one search several times. */
+function memoized(decide: (id: string) => boolean): (id: string) => boolean {
+  const known = new Map<string, boolean>();
+  return (id) => {
+    const decided = known.get(id) ?? decide(id);
+    known.set(id, decided);
+    return decided;
+  };
+}
+
 const MOST_NEIGHBOURS = 12;
+const MOST_OF_TOOL = 3;
 const LEARNED_WEIGHT = 1;
 /** Searches that are less like the query say nothing about it. */
 const LEAST_LIKENESS = 0.3;

@@ -1,6 +1,6 @@
 import type { Logger, ToolCallRecord, ToolInfo } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
-import { reasonOf } from "../helpers/index.ts";
+import { inSlices, reasonOf } from "../helpers/index.ts";
 import type { Following, LearnedSearch, Store } from "../store/index.ts";
 import type { CallBook, CallFollower, LiveCall } from "./call-book.ts";
 import { callToolName, isHelperTool } from "./meta-tools.ts";
@@ -154,14 +154,17 @@ export class SearchMemory implements CallFollower {
   async #refresh(): Promise<void> {
     if (!this.isAllowed) return;
     const { isOn, version } = await this.#store.searches.state();
-    if (version !== this.#version) {
-      this.#past.clear();
-      this.#newest = 0;
-      if (!isOn) this.#shown.clear();
-    }
+    const isOther = version !== this.#version;
+    if (isOther) this.#newest = 0;
+    if (!isOn) this.#shown.clear();
     this.#isOn = isOn;
     this.#version = version;
-    if (isOn) this.#learn(await this.#store.searches.list({ since: this.#newest }));
+    const learned = isOn ? await this.#store.searches.list({ since: this.#newest }) : [];
+    if (isOther) this.#past.keepOnly(new Set(learned.map(({ id }) => id)));
+    // Ten thousand take most of a second. What another change has made outdated meanwhile is not learned.
+    await inSlices(learned.values(), (search) => {
+      if (version === this.#version) this.#learn([search]);
+    });
   }
 
   #learn(searches: readonly LearnedSearch[]): void {

@@ -95,9 +95,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .showHelpAfterError("Add --help to see what there is.")
     .addHelpText("after", afterHelp);
   const command = (name: string, description: string) => program.command(name).description(description);
-  /**
-   * Returns a function for commander that loads a command and runs it with commander's arguments and options.
-   */
+  /** Returns a function for commander that loads a command and runs it with commander's arguments and options. */
   const runs =
     <Words extends readonly unknown[]>(load: () => Promise<(cli: Cli, ...words: Words) => Promise<void>>) =>
     (...words: Words) =>

@@ -6,8 +6,7 @@ import { makeProgram } from "./program.ts";
 import { printable } from "./text.ts";
 
 /**
- * Milliseconds. A second Ctrl-C within this time is taken for the first one, forwarded by the program that
- * started us.
+ * Milliseconds. A second Ctrl-C within this time is taken for the first one, forwarded by the program that started us.
  */
 const SAME_INTERRUPT = 500;
 

@@ -148,8 +148,7 @@ export class StdioBridge {
   }
 
   /**
-   * Sends a line of the client to the rack. Remembers the requests and settings in it that a next rack must get
-   * again.
+   * Sends a line of the client to the rack. Remembers the requests and settings in it that a next rack must get again.
    */
   #pass(line: string | Buffer) {
     let text: string | Buffer | undefined = line;

@@ -153,9 +153,7 @@ function emptyNote(cli: Cli, tools: readonly ListedTool[], { category, tag }: Li
   return `No tool has the ${what}. There are: ${[...new Set(known)].sort().join(", ")}`;
 }
 
-/**
- * `toolrack list --tokens`: what each source and each tool costs a model's context, the most expensive first.
- */
+/** `toolrack list --tokens`: what each source and each tool costs a model's context, the most expensive first. */
 function showTokens(cli: Cli, listed: readonly ListedTool[]): void {
   const tools = listed.map(({ name, origin, tokens = 0 }) => ({ name, origin, tokens })).sort(byTokens);
   const sources = [...Map.groupBy(tools, ({ origin }) => sourceOf(origin))]

@@ -1,11 +1,11 @@
 export { type App, type OpenOptions, openWorkspace, type Recording } from "./app.ts";
-export { type OpenedChat, openChatService } from "./chat-service.ts";
+export type { OpenedChat } from "./open-chat.ts";
 export type { ServeOptions, Serving } from "./serve.ts";
 export type { Working, WorkOptions } from "./worker.ts";
 export { testRunnerOf } from "./workspace-parts.ts";
 
-// Most commands do not serve, so this code is loaded on first use.
-import type { providersOf as ProvidersOf } from "./open-chat.ts";
+// Most commands do not serve, and most programs import this package only to define tools, so this code is loaded on first use.
+import type { openChatService as OpenChatService, providersOf as ProvidersOf } from "./open-chat.ts";
 import type { addRunTool as AddRunTool } from "./open-code.ts";
 import type { ownEntries as OwnEntries, startMcpServers as StartMcpServers } from "./rack.ts";
 import type { serve as Serve, serveStdio as ServeStdio } from "./serve.ts";
@@ -30,3 +30,6 @@ export const addRunTool = async (...args: Parameters<typeof AddRunTool>): Promis
 export const providersOf = async (
   ...args: Parameters<typeof ProvidersOf>
 ): Promise<ReturnType<typeof ProvidersOf>> => (await import("./open-chat.ts")).providersOf(...args);
+
+export const openChatService: typeof OpenChatService = async (...args) =>
+  (await import("./open-chat.ts")).openChatService(...args);

@@ -1,12 +1,18 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
-import { openValues, type Secrets } from "../access/index.ts";
-import { type ApprovalInbox, type Calls, metaTools, searchToolName } from "../calls/index.ts";
-import { ChatService, Providers, readResultTool, type StreamOptions } from "../chat/index.ts";
+import { masterGrant, openValues, type Secrets } from "../access/index.ts";
+import { type ApprovalInbox, type Approver, type Calls, metaTools, searchToolName } from "../calls/index.ts";
+import {
+  ChatService,
+  Providers,
+  readResultTool,
+  type StreamOptions,
+  type ToolsService,
+} from "../chat/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
-import { ORPHAN_CHECK_SECONDS } from "./rack.ts";
+import { ORPHAN_CHECK_SECONDS, openRack } from "./rack.ts";
 
 export interface OpenChatParts {
   readonly app: Pick<App, "registry" | "config" | "skills">;
@@ -76,4 +82,50 @@ export function providersOf(app: App): Providers {
   const get = async (name: string) =>
     (await openValues({ directory, store: await store() })).secrets.get(name);
   return openProviders(app, { get });
+}
+
+export interface OpenedChat extends AsyncDisposable {
+  readonly app: App;
+  readonly chat: ChatService;
+  /** The same as `chat.tools`. */
+  readonly tools: ToolsService;
+  readonly approvals: ApprovalInbox;
+  /** Makes an approver with the owner's rights. The name is stored with each answer. */
+  readonly approver: (name: string) => Approver;
+  close(): Promise<void>;
+}
+
+/** Writes warnings and errors to standard error, and nothing else. */
+const quiet: Logger = { debug() {}, info() {}, warn: console.error, error: console.error };
+/** Milliseconds that running calls may go on after `close`. */
+const DRAIN = 2_000;
+
+/**
+ * Opens a workspace for a program that uses models without a server. A message is answered by `chat.handleStream`, which
+ * takes each call that the model asks for to `chat.handleRunToolCall`, and that to `tools.runTools`. The program has the
+ * owner's rights unless it names a grant. Leaves nothing open when it rejects.
+ */
+export async function openChatService(
+  directory: string,
+  { logger = quiet }: { readonly logger?: Logger } = {},
+): Promise<OpenedChat> {
+  // Closes in reverse order what was opened.
+  const opened = new AsyncDisposableStack();
+  try {
+    const rack = await openRack(resolve(directory), { logger, watch: false }, opened);
+    const { app, store, approvals, calls, mcp, values } = rack;
+    opened.defer(() => calls.close(DRAIN));
+    opened.defer(() => approvals.stop());
+    opened.defer(() => mcp.close());
+    const chat = await openChat({ app, store, approvals, calls, secrets: values.secrets, logger });
+    // The chat is closed before questions are withdrawn, so that a turn that waits for an answer goes on at
+    // the next start.
+    opened.defer(() => chat.close());
+    const close = () => opened.disposeAsync();
+    const approver = (name: string): Approver => ({ name, grant: masterGrant });
+    return { app, chat, tools: chat.tools, approvals, approver, close, [Symbol.asyncDispose]: close };
+  } catch (thrown) {
+    await opened.disposeAsync();
+    throw thrown;
+  }
 }

@@ -80,8 +80,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     }
     const [{ findConsole, serveConsole, startServer }, { chatExtension }, { openChat }] = await surfaces;
     const chat = await openChat({ app, store, approvals, calls, secrets: values.secrets, logger });
-    // The sandbox is opened in the background, so that the first call of a sandboxed tool does not wait for
-    // it.
+    // The sandbox is opened in the background, so that the first call of a sandboxed tool does not wait for it.
     const isSandboxed = app.registry.getAll().some(({ metadata }) => metadata.singleFile !== undefined);
     if (isSandboxed) void app.sandbox().catch((error) => logger.warn(`[sandbox] ${String(error)}`));
     const { host = app.config.server?.host, port = app.config.server?.port } = options;
@@ -112,8 +111,7 @@ export async function serve(directory: string, options: ServeOptions): Promise<S
     opened.defer(() => server.close());
     let isStopping = false;
     const startSchedules = async () => {
-      // Schedules start after the server, which disables the tools that were switched off: overdue runs begin
-      // at once.
+      // Schedules start after the server, which disables the tools that were switched off: overdue runs begin at once.
       if (app.registry.get(SCHEDULE_TOOL) === undefined) {
         await importTasks({ directory: root, registry: app.registry, store, logger });
       }

@@ -7,9 +7,8 @@ import { workerData } from "node:worker_threads";
 import { WATCHED, type WatchdogData, type Watched } from "./watchdog.ts";
 
 /**
- * The thread of the watchdog. It counts those of its own beats during which the event loop had none. It does
- * not measure time: while the machine sleeps or the process is stopped, time passes, but neither thread has a
- * beat.
+ * The thread of the watchdog. It counts those of its own beats during which the event loop had none. It does not
+ * measure time: while the machine sleeps or the process is stopped, time passes, but neither thread has a beat.
  */
 
 const { beats, beat, logFile, parent } = workerData as WatchdogData; // Written by `startThread`.

@@ -120,7 +120,5 @@ function stackHere(): string {
   return stack.split("\n").slice(4).join("\n");
 }
 
-/**
- * The thread's program, which lies beside this file: TypeScript in the source tree, JavaScript when built.
- */
+/** The thread's program, which lies beside this file: TypeScript in the source tree, JavaScript when built. */
 const PROGRAM = fileURLToPath(import.meta.url).replace(/(\.\w+)$/, "-thread$1");

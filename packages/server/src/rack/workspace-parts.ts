@@ -17,8 +17,7 @@ import type { TestRunner } from "../tests/index.ts";
 const UNUSED_DEPENDENCIES = 30 * 24 * 60 * 60_000;
 
 /**
- * Returns a function that opens a value on first use and gives the same value to all, and a function that
- * closes it.
+ * Returns a function that opens a value on first use and gives the same value to all, and a function that closes it.
  */
 function once<Value>(open: () => Promise<Value>) {
   let opened: Promise<Value> | undefined;
@@ -58,8 +57,7 @@ export function openParts(root: string, config: Config, logger: Logger, isTempor
   const sandbox = once(async () => {
     const { openSandbox } = await import("../sandbox/index.ts");
     const { require, allowForeign: allowForeignBelow3 } = config.sandbox ?? {};
-    // The system users that sandboxed tools run as must be able to pass through this folder to their
-    // packages.
+    // The system users that sandboxed tools run as must be able to pass through this folder to their packages.
     makeOwnFolder(folder());
     const directory = join(folder(), "sandbox");
     // Each run of code takes a worker that waits already.

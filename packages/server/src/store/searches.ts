@@ -31,6 +31,8 @@ const searches = rowMap<LearnedSearch>()("searches");
 
 /** How many searches are kept; those that were not used for the longest time go first. */
 const MOST_SEARCHES = 10_000;
+/** Of one owner other than the operator: so no token's searches push out those of all others. */
+const MOST_OF_OWNER = 2_000;
 /** After so many new searches, one process deletes what is too much. */
 const TRIM_AFTER = 200;
 const LONGEST_QUERY = 300;
@@ -85,19 +87,30 @@ export class SearchRepository {
     return removed;
   }
 
-  /** Deletes the searches that were last used before the given time, and those above the limit. */
+  /** Deletes the searches that were last used before the given time, and those above the limits. */
   async trim(oldest = Number.NEGATIVE_INFINITY): Promise<void> {
-    const [first] = await this.#db
+    const crowding = await this.#db
       .selectFrom("searches")
-      .select("used_at")
-      .orderBy("used_at", "desc")
-      .offset(MOST_SEARCHES)
-      .limit(1)
+      .select("owner")
+      .where("owner", "!=", "")
+      .groupBy("owner")
+      .having(({ fn }) => fn.countAll(), ">", MOST_OF_OWNER)
       .execute();
+    const removed = [await this.#trimTo(MOST_SEARCHES, oldest)];
+    for (const { owner } of crowding) removed.push(await this.#trimTo(MOST_OF_OWNER, oldest, owner));
+    if (removed.includes(true)) await this.#raise();
+  }
+
+  /** Returns whether it deleted something. */
+  async #trimTo(most: number, oldest: number, owner?: string): Promise<boolean> {
+    let rows = this.#db.selectFrom("searches").select("used_at");
+    if (owner !== undefined) rows = rows.where("owner", "=", owner);
+    const [first] = await rows.orderBy("used_at", "desc").offset(most).limit(1).execute();
     const before = Math.max(oldest, first === undefined ? oldest : Number(first.used_at) + 1);
-    if (before === Number.NEGATIVE_INFINITY) return;
-    await this.#db.deleteFrom("searches").where("used_at", "<", before).execute();
-    await this.#raise();
+    if (before === Number.NEGATIVE_INFINITY) return false;
+    let gone = this.#db.deleteFrom("searches").where("used_at", "<", before);
+    if (owner !== undefined) gone = gone.where("owner", "=", owner);
+    return changesRows(gone);
   }
 
   async state(): Promise<LearningState> {

@@ -105,7 +105,8 @@ export class ToolIndex {
     const { scores } = this.#score(query, intents);
     for (const [key, more] of bonus ?? []) {
       const slot = this.#slots.get(key);
-      if (slot !== undefined) scores[slot]! += more;
+      // What the query does not find by itself stays unfound: else it would tell what others have searched for.
+      if (slot !== undefined && scores[slot]! > 0) scores[slot]! += more;
     }
     this.#raisePrefixMatches(query, scores);
     this.#raiseExactMatches(query, scores);
@@ -116,10 +117,14 @@ export class ToolIndex {
    * The documents that are most like a text, each with how much the two say the same, from 0 to 1: by their words, the rarer
    * the more, and by what the words mean. Unlike a score, it is the less the more one says that the other does not.
    */
-  alike(text: string, limit: number): { readonly key: string; readonly likeness: number }[] {
+  alike(
+    text: string,
+    limit: number,
+    accept: (key: string) => boolean = () => true,
+  ): { readonly key: string; readonly likeness: number }[] {
     if (this.size === 0) return [];
     const { scores, terms, vectors } = this.#score(text, false);
-    return this.#pick(scores, limit, () => true).map(({ key }) => {
+    return this.#pick(scores, limit, accept).map(({ key }) => {
       const slot = this.#slots.get(key)!;
       const words = this.#postings.likeness(slot, terms);
       if (vectors.length === 0) return { key, likeness: words };

@@ -20,8 +20,11 @@ export interface SearchHelper {
   open(): Promise<void>;
   /** Given before the first prepared search, if there are vectors of words. */
   useWords(words: WordVectors): void;
-  /** What is added to the scores of tools, by their names in lower case. A tool that says all of the query has about 1. */
-  near(query: string): ReadonlyMap<string, number>;
+  /**
+   * What is added to the scores of tools that `accept` returns true for, by their names in lower case. A tool that says all of
+   * the query has about 1.
+   */
+  near(query: string, accept: (name: string) => boolean): ReadonlyMap<string, number>;
 }
 
 /** The search over the tools of a rack: the index, and what is not in it yet. */
@@ -73,7 +76,7 @@ export class ToolSearch {
   find(query: string, limit: number, accept: (key: string) => boolean): string[] {
     for (const _ of this.indexSteps());
     const { intents } = this.#settings;
-    const bonus = this.helper?.near(query);
+    const bonus = this.helper?.near(query, accept);
     return this.#index.search(query, { limit, accept, intents, bonus }).map(({ key }) => key);
   }
 }

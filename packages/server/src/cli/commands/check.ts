@@ -150,10 +150,9 @@ const toolText =
   /\b(?:inputSchema|handler|getSchema)\b|\bTool\.define\b|@opencode-ai\/plugin|export const schema\b|exports\.schema\b/;
 
 /**
- * Decides which files to check. A check runs the top level of files, so only files that are meant as tools
- * are chosen. A workspace is checked as a whole. A file or folder inside the tool folders of a workspace is
- * checked as a part of it, because its place decides the names of its tools. In any other project the usual
- * tool folders are checked.
+ * Decides which files to check. A check runs the top level of files, so only files that are meant as tools are chosen.
+ * A workspace is checked as a whole. A file or folder inside the tool folders of a workspace is checked as a part of
+ * it, because its place decides the names of its tools. In any other project the usual tool folders are checked.
  */
 async function subjectOf(cli: Cli, given: string | undefined): Promise<Subject> {
   if (given === undefined) return { open: { directory: findWorkspace(cli) } };

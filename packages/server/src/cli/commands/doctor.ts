@@ -215,10 +215,7 @@ async function checkFormatter({ workspace }: App): Promise<Check> {
   });
 }
 
-/**
- * Queries each database with the tool that uses databases, so that the check meets the same problems as the
- * tool.
- */
+/** Queries each database with the tool that uses databases, so that the check meets the same problems as the tool. */
 async function checkDatabases({ registry, workspace }: App): Promise<Check[]> {
   if (registry.get("internal_database_query") === undefined) return [];
   return Promise.all(

@@ -167,8 +167,7 @@ export function fromToolHive(document: Members): Read {
 }
 
 /**
- * Finds all targets in a file of agentgateway, at any depth, because versions of agentgateway nest them
- * differently.
+ * Finds all targets in a file of agentgateway, at any depth, because versions of agentgateway nest them differently.
  */
 export function agentgatewayTargets(part: unknown, depth = 0): Members[] {
   if (depth > 12 || typeof part !== "object" || part === null) return [];

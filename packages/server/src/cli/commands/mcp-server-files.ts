@@ -83,8 +83,7 @@ async function readServers(cli: Cli, path: string): Promise<readonly FoundServer
 }
 
 /**
- * Chooses the parser by the file's ending. The TOML and YAML parsers are imported here, because most files are
- * JSON.
+ * Chooses the parser by the file's ending. The TOML and YAML parsers are imported here, because most files are JSON.
  */
 async function parserOf(path: string): Promise<readonly [form: string, parse: (text: string) => unknown]> {
   if (/\.toml$/i.test(path)) {
@@ -96,8 +95,7 @@ async function parserOf(path: string): Promise<readonly [form: string, parse: (t
 }
 
 /**
- * The keys under which known programs list their servers. Shown in the error for a file that has none of these
- * keys.
+ * The keys under which known programs list their servers. Shown in the error for a file that has none of these keys.
  */
 const knownPlaces =
   '"mcpServers" (most programs, 1MCP, MCPHub, mcpo, MetaMCP), "servers" or "mcp": { "servers" } (VS Code), "context_servers" (Zed), "mcp" (opencode), "mcp_servers" (Codex), "registry" or "servers" (Docker), "targets" (agentgateway) or "entities": { "gateways" } (ContextForge); a file of ToolHive holds one server';

@@ -312,9 +312,7 @@ async function login(cli: Cli, key: string, canOpen: boolean): Promise<void> {
   if (state !== "ready") cli.exitCode = exitCodes.failure;
 }
 
-/**
- * Waits until the sign-in has ended and the server has left the state that it entered at the time `since`.
- */
+/** Waits until the sign-in has ended and the server has left the state that it entered at the time `since`. */
 async function settled(cli: Cli, key: string, since: number): Promise<McpServerView> {
   for (;;) {
     const server = await ask<McpServerView>(cli, key);

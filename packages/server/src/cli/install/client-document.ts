@@ -327,10 +327,7 @@ function blocksOf(own: readonly Statement[]): { start: number; end: number }[] {
   return blocks;
 }
 
-/**
- * Removes the block, and the blank line before it unless that line still separates the tables around the
- * block.
- */
+/** Removes the block, and the blank line before it unless that line still separates the tables around the block. */
 function removal(text: string, { start, end }: { start: number; end: number }): TextEdit {
   const blank = /(?:^|\n)([ \t]*\r?\n)$/.exec(text.slice(Math.max(0, start - 200), start))?.[1] ?? "";
   const isDivided = end >= text.length || /^[ \t]*\r?\n/.test(text.slice(end));

@@ -48,11 +48,10 @@ export async function readClientFile(path: string): Promise<ClientFile> {
 }
 
 /**
- * Replaces the file's text. Readers see the old file or the new one, never a part; its mode stays, and a link
- * stays a link. A copy of an existing file is kept beside it, made once, unless the file holds a token.
- * Returns the path of the copy. Throws `CliError` and leaves the file unchanged when the file cannot be
- * written, or was changed since it was read. Only one run of this program writes at a time; a change that
- * another program makes at the last moment is lost.
+ * Replaces the file's text. Readers see the old file or the new one, never a part; its mode stays, and a link stays a
+ * link. A copy of an existing file is kept beside it, made once, unless the file holds a token. Returns the path of the
+ * copy. Throws `CliError` and leaves the file unchanged when the file cannot be written, or was changed since it was
+ * read. Only one run of this program writes at a time; a change that another program makes at the last moment is lost.
  */
 export async function writeClientFile(file: ClientFile, text: string): Promise<string | undefined> {
   try {

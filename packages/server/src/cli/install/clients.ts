@@ -29,8 +29,7 @@ export interface Client {
   /** The user's own file. Of several, the last that exists is used; if none exists, the first is created. */
   readonly files: (places: ClientPlaces) => readonly string[];
   /**
-   * The same for the file of a project, relative to the project's folder. Undefined when the client has no
-   * such file.
+   * The same for the file of a project, relative to the project's folder. Undefined when the client has no such file.
    */
   readonly projectFiles?: readonly string[];
   /** The entry with which the client starts the program. */
@@ -193,9 +192,7 @@ function placesOf({ surroundings: { env } }: Cli): ClientPlaces {
   return clientPlaces(env, home || homedir());
 }
 
-/**
- * The client's file that has, or gets, the entry. Throws `CliError` when the client has no file for projects.
- */
+/** The client's file that has, or gets, the entry. Throws `CliError` when the client has no file for projects. */
 export function clientFileOf(cli: Cli, id: ClientId, isProject: boolean): string {
   const { name, projectFiles, files } = clients[id];
   const candidates = isProject ? projectFiles?.map((file) => joinHere(cli.cwd, file)) : files(placesOf(cli));
@@ -276,9 +273,7 @@ export function isSameConnection(existing: unknown, wanted: ClientEntry): boolea
   return !isOff && isDeepStrictEqual(withoutTokens(others), withoutTokens(own));
 }
 
-/**
- * The wanted entry with the user's own settings from the existing one, unless the kind of connection changes.
- */
+/** The wanted entry with the user's own settings from the existing one, unless the kind of connection changes. */
 export function mergeEntry(existing: unknown, wanted: ClientEntry): ClientEntry {
   if (!isRecord(existing) || "url" in existing !== "url" in wanted) return wanted;
   const others = Object.entries(existing).flatMap(([key, value]) => {

@@ -248,8 +248,7 @@ async function isGood(
 }
 
 /**
- * Withdraws the entry's former token. Undefined when the entry had no token, or another entry of the file
- * still has it.
+ * Withdraws the entry's former token. Undefined when the entry had no token, or another entry of the file still has it.
  */
 async function takeBack(
   cli: Cli,

@@ -107,10 +107,7 @@ async function findExpert(cli: Cli, wanted: string): Promise<NamedExpert> {
   });
 }
 
-/**
- * Whether the server still accepts the token, also for the expert if one is given, and the token is no
- * admin's.
- */
+/** Whether the server still accepts the token, also for the expert if one is given, and the token is no admin's. */
 export function isGoodToken(cli: Cli, token: string, expert: NamedExpert | undefined): Promise<boolean> {
   return withStore(cli, async ({ tokens }) => {
     const found = await tokens.findByHash(hashToken(token));

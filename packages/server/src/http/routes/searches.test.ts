@@ -134,3 +134,31 @@ it("what another server of the workspace has learned or forgotten arrives", asyn
     .poll(async () => (await search(words, token.mine))[0], { timeout: 20_000 })
     .not.toBe("refund_order");
 });
+
+it("what somebody searched for is not found by its words alone: a word that no tool has finds nothing", async () => {
+  await search("refund the order of project Quillfeather", token.mine);
+  await call("refund_order", token.mine);
+  expect(await learned()).toHaveLength(1);
+  expect(await search("Quillfeather", token.other)).toEqual([]);
+});
+
+it("one caller that searches very much drowns neither what others have taught nor what they are kept in", async () => {
+  const words = "trouble with an order of this month";
+  await search(words, token.mine);
+  await call("refund_order", token.mine);
+  for (let index = 0; index < 2_100; index++)
+    await server.store.searches.add({
+      query: `${words} ${index}`,
+      toolName: "order_label",
+      owner: "spammer",
+    });
+  await server.store.searches.trim();
+  const { length } = await server.store.searches.list({ owner: "spammer" });
+  // Those of the same millisecond go together.
+  expect(length).toBeGreaterThan(1_900);
+  expect(length).toBeLessThanOrEqual(2_000);
+  expect(await learned(token.mine)).toEqual([`${words} > refund_order`]);
+  await expect
+    .poll(async () => (await search(words, token.other)).slice(0, 2).sort(), { timeout: 20_000 })
+    .toEqual(["order_label", "refund_order"]);
+});

@@ -1,6 +1,5 @@
 import type { ToolContext } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import type { Secrets } from "../../access/index.ts";
 import { callerHeaders, type Origin, operatorOrigin } from "../../calls/index.ts";
 import { shellQuote } from "../../helpers/index.ts";
 import { tokenSecretName } from "../../store/index.ts";
@@ -15,38 +14,20 @@ import {
 import { type Named, nameOf, UpstreamError } from "./failures.ts";
 import { limitsOf, Timer } from "./limits.ts";
 import type { LogLine } from "./process/recent-lines.ts";
-import type { SignIn } from "./sign-in/sign-in.ts";
-import type { Upstream } from "./upstream.ts";
+import type { ServerSignIns } from "./sign-in/server-sign-ins.ts";
+import { Upstream, type UpstreamOwner } from "./upstream.ts";
+
+/** The server whose callers are kept apart. */
+interface ConnectionsOwner extends UpstreamOwner {
+  readonly signIns: ServerSignIns;
+  /** The connection that reads the lists. */
+  readonly upstream: Upstream;
+}
 
 /** The connection that one session, one token or one set of a caller's credentials has to itself. */
-export interface CallerSeat {
-  /** Unlike that of any other open connection to the server. */
+interface OpenSeat {
   readonly id: string;
-  /** The value of `${callerId}`: of letters, digits, `_` and `-`. */
-  readonly callerId: string;
-  /** What the entry takes from the caller, by name. */
-  readonly values: ReadonlyMap<string, string>;
-  /** Undefined where nobody signs in. */
-  readonly signIn: SignIn | undefined;
-}
-
-interface CallerConnectionsOptions {
-  readonly key: string;
-  readonly entry: ServerEntry;
-  readonly secrets: Pick<Secrets, "get">;
-  /** Finds the origin of a call. Default: all calls are the operator's. */
-  readonly originOf?: ((callId: string) => Origin | undefined) | undefined;
-  /** The state of the server, such as `ready` or `disabled`. */
-  readonly state: () => string;
-  /** The sign-in that counts for the token with this id. Undefined where nobody signs in. */
-  readonly signInOf: (owner: string) => SignIn | undefined;
-  /** Makes a connection, which is not started yet. */
-  readonly connect: (seat: CallerSeat) => Upstream;
-  /** Called after a connection was opened or ended. `id`: of the seat that is gone. */
-  readonly onChange: (id?: string) => void;
-}
-
-interface OpenSeat extends CallerSeat {
+  /** The id of the token. */
   readonly owner: string;
   readonly upstream: Upstream;
   /** How many calls and other requests use the connection. */
@@ -69,7 +50,8 @@ const SHORTEST_VALUE = 8;
  * credentials that callers bring. A call finds the connection of its caller here, or opens it.
  */
 export class CallerConnections {
-  readonly #options: CallerConnectionsOptions;
+  readonly #server: ConnectionsOwner;
+  readonly #entry: ServerEntry;
   readonly #names: readonly string[];
   readonly #seats = new Map<string, OpenSeat>();
   /** Connections that are ending. */
@@ -78,18 +60,24 @@ export class CallerConnections {
   #limits: ServerLimits;
   #isClosed = false;
 
-  constructor(options: CallerConnectionsOptions) {
-    this.#options = options;
-    this.#names = callerNames(options.entry);
-    this.#limits = options.entry.toolrack?.limits ?? {};
+  constructor(server: ConnectionsOwner) {
+    const { entry } = server.wanted;
+    this.#server = server;
+    this.#entry = entry;
+    this.#names = callerNames(entry);
+    this.#limits = entry.toolrack?.limits ?? {};
   }
 
   get state(): string {
-    return this.#options.state();
+    return this.#server.upstream.state;
   }
 
   get size(): number {
     return this.#seats.size;
+  }
+
+  get #name(): string {
+    return nameOf(this.#server.upstream);
   }
 
   lines(): LogLine[] {
@@ -98,10 +86,10 @@ export class CallerConnections {
 
   /** Calls a tool over the connection of the call's caller. Rejects like `Upstream.call`. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-    const { originOf } = this.#options;
+    const { originOf } = this.#server.context;
     const origin = originOf === undefined ? operatorOrigin : originOf(context.callId);
     if (origin !== undefined) return this.use(origin, (upstream) => upstream.call(tool, context));
-    const text = `The ${nameOf(this.#options)} keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
+    const text = `The ${this.#name} keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
     return Promise.reject(new UpstreamError("unavailable", text));
   }
 
@@ -144,13 +132,13 @@ export class CallerConnections {
 
   /** Finds or opens the connection of this caller, and counts one more user of it. */
   async #enter(origin: Origin): Promise<OpenSeat> {
-    const { key, entry, signInOf } = this.#options;
+    const server = this.#server;
     const { owner, connection } = origin;
     const values = await this.#valuesOf(origin);
-    const signIn = signInOf(owner);
-    if (signsInByToken(entry) && !(await signIn?.isSignedIn())) throw notSignedIn({ key, entry });
-    if (this.#isClosed) throw new UpstreamError("unavailable", `The ${nameOf(this.#options)} was stopped.`);
-    const isPerSession = isolationOf(entry) === "session";
+    const signIn = server.signIns.of(owner);
+    if (signsInByToken(this.#entry) && !(await signIn?.isSignedIn())) throw notSignedIn(server.upstream);
+    if (this.#isClosed) throw new UpstreamError("unavailable", `The ${this.#name} was stopped.`);
+    const isPerSession = isolationOf(this.#entry) === "session";
     // A caller without any session has one connection for its token.
     const session = isPerSession ? origin.sessionID || connection?.id : undefined;
     const id = hashValue([owner, session, [...values]]);
@@ -162,10 +150,24 @@ export class CallerConnections {
     this.#makeRoom(origin);
     const token = owner.replace(/[^\w-]/g, "_");
     const callerId = session === undefined ? token : `${token}-${hashValue(session).slice(0, 16)}`;
-    const given = { id, callerId, values, signIn };
-    const upstream = this.#options.connect(given);
-    const open = { users: 1, usedAt: Date.now(), isOver: false, unwatch: undefined };
-    const seat: OpenSeat = { ...given, ...open, owner, upstream };
+    const remedy = values.size === 0 ? undefined : refusedValues(values.keys());
+    const { catalogue } = server.upstream;
+    const limits = this.#limits;
+    const upstream = new Upstream(server, {
+      limits,
+      signIn,
+      catalogue,
+      seat: { id, callerId, values, remedy },
+    });
+    const seat: OpenSeat = {
+      id,
+      owner,
+      upstream,
+      users: 1,
+      usedAt: Date.now(),
+      isOver: false,
+      unwatch: undefined,
+    };
     this.#seats.set(id, seat);
     void upstream.start();
     // A session that the caller named itself may go on over other connections.
@@ -175,13 +177,13 @@ export class CallerConnections {
         this.#endIfOver(seat);
       });
     if (this.#sweeper.at === undefined) this.#sweepLater();
-    this.#options.onChange();
+    server.context.onChange();
     return seat;
   }
 
   /** The values that the entry takes from the caller: headers of its request, or else secrets stored for its token. */
   async #valuesOf({ owner, headers }: Origin): Promise<ReadonlyMap<string, string>> {
-    const { secrets } = this.#options;
+    const { secrets } = this.#server.context;
     const values = new Map<string, string>();
     for (const name of this.#names) {
       const header = headers?.[callerHeader(name).toLowerCase()];
@@ -195,7 +197,7 @@ export class CallerConnections {
       if (problem !== undefined) {
         const command = `toolrack secrets set ${name} --token ${shellQuote(owner)}`;
         const remedy = `Send it as the header ${callerHeader(name)} of the request, or have the operator store it for this token: ${command}`;
-        const text = `The ${nameOf(this.#options)} acts with the credentials of each caller, and ${problem}. ${remedy}`;
+        const text = `The ${this.#name} acts with the credentials of each caller, and ${problem}. ${remedy}`;
         throw new UpstreamError("unavailable", text);
       }
       values.set(name, value ?? "");
@@ -216,7 +218,7 @@ export class CallerConnections {
         : `has ${own} of its ${most} connections for this token`;
     throw new UpstreamError(
       "busy",
-      `The ${nameOf(this.#options)} ${whose}, which is as many as may be. One ends with its session, or ${Math.ceil(rest / 1000)} s after its last call: call again then. The operator can raise toolrack.limits.connections of its entry.`,
+      `The ${this.#name} ${whose}, which is as many as may be. One ends with its session, or ${Math.ceil(rest / 1000)} s after its last call: call again then. The operator can raise toolrack.limits.connections of its entry.`,
     );
   }
 
@@ -236,7 +238,10 @@ export class CallerConnections {
     const ending = seat.upstream.stop().finally(() => {
       this.#ending.delete(ending);
       // Another connection with the same values may have been opened meanwhile.
-      if (!this.#seats.has(seat.id)) this.#options.onChange(seat.id);
+      if (this.#seats.has(seat.id)) return;
+      const { key, context } = this.#server;
+      context.maskFor(`${key} ${seat.id}`, []);
+      context.onChange();
     });
     this.#ending.add(ending);
   }
@@ -255,9 +260,14 @@ export class CallerConnections {
 }
 
 /** The header by which a caller gives the value `name`: `X-Toolrack-Caller-Github-Token` for `GITHUB_TOKEN`. */
-export function callerHeader(name: string): string {
+function callerHeader(name: string): string {
   const header = `${callerHeaders}${name.replaceAll("_", "-")}`.toLowerCase();
   return header.replace(/\b[a-z]/g, (letter) => letter.toUpperCase());
+}
+
+function refusedValues(names: Iterable<string>): string {
+  const values = [...names].map((name) => `${name} (header ${callerHeader(name)}, or a secret of the token)`);
+  return `It does not take what this caller gave as ${values.join(" and ")}. Give another value.`;
 }
 
 function notSignedIn(upstream: Named): UpstreamError {

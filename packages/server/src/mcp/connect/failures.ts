@@ -7,12 +7,11 @@ import {
 } from "../../helpers/index.ts";
 
 /**
- * Why an upstream server did not answer. `unavailable`: the server is not running, and nothing was sent.
- * `lost`: the server or its connection ended after the request was sent, so the server may have done something.
- * `refused`: it answered with a JSON-RPC error or an HTTP status. `broken`: this answer is unusable or
- * incomplete; the next may be fine. `session`: the server no longer knows our session, and did nothing. `busy`:
- * too many requests wait for the server. `unauthorized`: the server wants credentials. `timeout`: no answer
- * came in time.
+ * Why an upstream server did not answer. `unavailable`: the server is not running, and nothing was sent. `lost`: the
+ * server or its connection ended after the request was sent, so the server may have done something. `refused`: it
+ * answered with a JSON-RPC error or an HTTP status. `broken`: this answer is unusable or incomplete; the next may be
+ * fine. `session`: the server no longer knows our session, and did nothing. `busy`: too many requests wait for the
+ * server. `unauthorized`: the server wants credentials. `timeout`: no answer came in time.
  */
 type FailureKind =
   | "unavailable"

@@ -1,5 +1,6 @@
 import { expect, it, vi } from "vitest";
 import { unknownRack } from "../../calls/rack-identity.ts";
+import type { ServerContext } from "./server-context.ts";
 import { type ScriptedCall, ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
 import { Upstream } from "./upstream.ts";
@@ -73,29 +74,30 @@ it("a server whose tools cannot be hung up is tried again, and says why", async 
   await using server = await ScriptedHttpServer.start({ tools: { echo } });
   await using rack = await UpstreamRack.create();
   const reached = Promise.withResolvers<void>();
-  const upstream = new Upstream({
-    key: "far",
-    entry: { url: server.url },
-    place: "mcp.json",
-    isEnabled: true,
+  const context = {
     surroundings: { directory: rack.directory, environment: {}, secret: async () => undefined },
     identity: unknownRack(),
     clientInfo: { name: "test", version: "0" },
     packages: { install: () => Promise.reject(new Error("nothing is installed here")) },
-    mask: (text) => text,
-    maskValues() {},
+    mask: (text: string) => text,
+    maskFor() {},
     logger: { debug() {}, info() {}, warn() {}, error() {} },
-    signIn: undefined,
+    onChange: () => upstream.state === "backoff" && reached.resolve(),
+  };
+  const owner = {
+    key: "far",
+    wanted: { key: "far", entry: { url: server.url }, place: "file", isEnabled: true },
+    context: context as unknown as ServerContext, // A connection uses nothing else of it.
+    place: "mcp.json",
     verdict: undefined,
-    catalogue: undefined,
+    learn() {},
     admit() {},
-    onState: () => upstream.state === "backoff" && reached.resolve(),
-    onVerdict() {},
-    onCatalogue: () => {
+    take: () => {
       throw new Error("no place for it");
     },
-    onResourceUpdated() {},
-  });
+    updated() {},
+  } as const;
+  const upstream = new Upstream(owner, { limits: undefined, signIn: undefined, catalogue: undefined });
   upstream.start();
   await reached.promise;
   expect(upstream.status).toMatchObject({

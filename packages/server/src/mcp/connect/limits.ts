@@ -108,8 +108,7 @@ export function pauseAfter(failures: number): number {
 const LONGEST_DELAY = 2 ** 31 - 1;
 
 /**
- * Runs one function later. Setting the timer again replaces the earlier function. Does not keep the process
- * running.
+ * Runs one function later. Setting the timer again replaces the earlier function. Does not keep the process running.
  */
 export class Timer {
   /** When the function will run, in milliseconds since the epoch; undefined while none is set. */
@@ -139,9 +138,8 @@ const LONGEST_REREAD = 60_000;
 const CALM = 10;
 
 /**
- * Decides when the lists of a server are read again. They are read soon after the server announces a change,
- * and a further announcement does not delay that. For a server that announces changes all the time the pauses
- * grow.
+ * Decides when the lists of a server are read again. They are read soon after the server announces a change, and a
+ * further announcement does not delay that. For a server that announces changes all the time the pauses grow.
  */
 export class RereadTimer {
   readonly #interval: () => number;

@@ -1,10 +1,9 @@
-import { type Logger, ToolDisabledError, type ToolRegistry } from "@toolrack/core";
+import { ToolDisabledError } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import type { Secrets, Unapproved } from "../../access/index.ts";
-import { type Offerings, type Origin, operatorOrigin, type RackIdentity } from "../../calls/index.ts";
+import { type Origin, operatorOrigin } from "../../calls/index.ts";
 import { reasonOf } from "../../helpers/index.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";
-import { CallerConnections, type CallerSeat, callerHeader } from "./caller-connections.ts";
+import { CallerConnections } from "./caller-connections.ts";
 import {
   approvedParts,
   type Catalogue,
@@ -15,12 +14,10 @@ import {
   type RefusedItem,
   type ServerInstructions,
   type UpstreamTool,
-  withoutValues,
 } from "./catalogue/catalogue.ts";
-import type { RackNames } from "./catalogue/rack-names.ts";
 import { RegisteredTools } from "./catalogue/registered-tools.ts";
 import { isOffered, quarantined, switchedOff, toTool } from "./catalogue/tool.ts";
-import { type PinningPolicy, ToolPins } from "./catalogue/tool-approvals.ts";
+import { ToolPins } from "./catalogue/tool-approvals.ts";
 import type { WantedServer } from "./config/configured-servers.ts";
 import {
   fingerprintOf,
@@ -29,63 +26,14 @@ import {
   isPersonal,
   type ServerLimits,
 } from "./config/entry.ts";
-import { FollowedSecrets, type Surroundings } from "./config/resolve-entry.ts";
+import { namedValues } from "./config/resolve-entry.ts";
 import { commandFor, nameOf, type ServerReason } from "./failures.ts";
-import { McpOfferings, type OfferingRequest } from "./offerings.ts";
-import type { PackageStore } from "./process/server-files.ts";
-import type { OpenApi } from "./protocol/api.ts";
+import { McpOfferings } from "./offerings.ts";
 import type { Verdict } from "./protocol/messages.ts";
 import type { ListName } from "./protocol/subscriptions.ts";
+import type { ServerContext } from "./server-context.ts";
 import { ServerSignIns } from "./sign-in/server-sign-ins.ts";
-import type { VaultSecrets } from "./sign-in/stored-sign-in.ts";
-import { Upstream, type UpstreamOptions } from "./upstream.ts";
-
-export interface McpServersOptions {
-  readonly registry: ToolRegistry;
-  readonly offerings?: Offerings;
-  readonly store: McpServerStore;
-  readonly secrets: Pick<Secrets, "values" | "maskFor" | "list"> & VaultSecrets;
-  /** Finds a setting of the workspace by its name. */
-  readonly setting?: (name: string) => Promise<string | undefined>;
-  /** Finds who began the chain that a call belongs to. Default: all calls are the operator's. */
-  readonly originOf?: (callId: string) => Origin | undefined;
-  readonly logger: Logger;
-  /** The folder of the workspace. */
-  readonly directory: string;
-  /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
-  readonly file?: string;
-  /** The file with `apis`, relative to the workspace. Default `apis.json`. */
-  readonly apisFile?: string;
-  /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
-  readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
-  /** What happens when the definition of a tool changes. Default `quarantine`. */
-  readonly pinning?: PinningPolicy;
-  /** Installs the npm packages of servers. */
-  readonly packages: PackageStore;
-  /** Reads the description of an API. Default: there are no APIs. */
-  readonly openApi?: OpenApi | undefined;
-  /** Which rack this is, so that circles of racks are noticed. Default: a rack without a workspace. */
-  readonly identity?: RackIdentity;
-  /** Our name and version, sent to servers. */
-  readonly clientInfo?: { readonly name: string; readonly version: string };
-}
-
-/** What all servers of a rack share. */
-export interface ServerContext extends McpServersOptions, Pick<UpstreamOptions, "mask"> {
-  readonly identity: RackIdentity;
-  readonly clientInfo: { readonly name: string; readonly version: string };
-  readonly pinning: PinningPolicy;
-  readonly surroundings: Surroundings;
-  readonly names: RackNames;
-  /**
-   * Sets the values in the entry of the server `key` that must be masked everywhere. No values when that server
-   * is closed.
-   */
-  readonly maskFor: (key: string, values: Iterable<string>) => void;
-  /** Called when the server `key` has changed the names of other servers' tools and prompts. */
-  readonly onNames: (key: string) => void;
-  readonly onChange: () => void;
-}
+import { type AbortableRequest, Upstream, type UpstreamOwner } from "./upstream.ts";
 
 /** How long the connection that only reads lists is kept after they are read, in milliseconds. */
 const LISTER_REST = 2_000;
@@ -97,14 +45,10 @@ function listedLater(problem?: string): ServerReason {
   return { reason: `${reason} ${problem}`, code: "waits_for_caller", details: { said: problem } };
 }
 
-function refusedValues(names: readonly string[]): string {
-  const values = names.map((name) => `${name} (header ${callerHeader(name)}, or a secret of the token)`);
-  return `It does not take what this caller gave as ${values.join(" and ")}. Give another value.`;
-}
-
 /** One upstream server with its tools in the registry, their approvals, and its prompts and resources. */
-export class ManagedServer {
+export class ManagedServer implements UpstreamOwner {
   readonly key: string;
+  readonly context: ServerContext;
   readonly pins: ToolPins;
   wanted: WantedServer;
   /**
@@ -119,18 +63,16 @@ export class ManagedServer {
   readonly registered: RegisteredTools;
   /** Tools that the entry allows but that cannot be used, by the server's names. */
   leftOut: ReadonlySet<string> = new Set();
-  readonly #context: ServerContext;
   readonly #offerings: McpOfferings;
   /** The connection from which the lists of tools, prompts and resources were read. */
   #lister: Upstream | undefined;
-  #verdict: Verdict | undefined;
-  /** The secrets that the current entry uses. */
-  #secrets: FollowedSecrets;
+  verdict: Verdict | undefined;
+  /** The values of the secrets and settings that the entry names, as they were last looked at. */
+  #named: Promise<string>;
   /** Tools that could not be converted to tools of the rack. */
   #unmade: readonly RefusedItem[] = [];
   /**
-   * Tools that were compared with their approved definitions since the registry was last updated, and may be
-   * called.
+   * Tools that were compared with their approved definitions since the registry was last updated, and may be called.
    */
   #admitted = new WeakSet<UpstreamTool>();
   /** The last write to the store. Writes go one after the other, so that the latest value is written last. */
@@ -147,17 +89,13 @@ export class ManagedServer {
     this.key = wanted.key;
     this.pins = pins;
     this.wanted = wanted;
-    this.#context = context;
+    this.context = context;
     this.registered = new RegisteredTools(context);
-    this.#secrets = new FollowedSecrets(context.surroundings);
-    this.signIns = this.#makeSignIns();
+    this.#named = namedValues(wanted.entry, context.surroundings);
+    this.signIns = new ServerSignIns(this);
     this.upstream = this.#makeShared(row);
     this.connections = this.#makeConnections();
-    const request: OfferingRequest = (given, { origin = operatorOrigin }) =>
-      this.connections === undefined
-        ? this.upstream.request(given)
-        : this.connections.use(origin, (upstream) => upstream.request(given));
-    this.#offerings = new McpOfferings(this.key, () => this.upstream, request, context);
+    this.#offerings = new McpOfferings(this);
   }
 
   /** Offers the tools that are known from an earlier run, and starts the server without waiting for it. */
@@ -194,6 +132,12 @@ export class ManagedServer {
     } catch (thrown) {
       return reasonOf(thrown);
     }
+  }
+
+  /** Sends a request over the connection that is meant for this origin. */
+  request(request: AbortableRequest, origin: Origin = operatorOrigin): Promise<unknown> {
+    if (this.connections === undefined) return this.upstream.request(request);
+    return this.connections.use(origin, (upstream) => upstream.request(request));
   }
 
   /** To be called when somebody has signed in or out. `owner`: the id of the token; `""` if all callers share the sign-in. */
@@ -234,7 +178,7 @@ export class ManagedServer {
     if (given === undefined) return undefined;
     const { state, approved } = this.pins.of(given);
     const text = state === "quarantined" ? approved?.description : given.description;
-    return text === undefined ? undefined : { text: this.upstream.mask(text), isOwn: false };
+    return text === undefined ? undefined : { text: this.context.mask(text), isOwn: false };
   }
 
   /** Applies a new version of the entry. Restarts the server only if the change needs a restart. */
@@ -246,8 +190,8 @@ export class ManagedServer {
       await Promise.all([this.upstream.stop(), this.connections?.close()]);
       await this.#keeping;
       this.#generation++;
-      this.#secrets = new FollowedSecrets(this.#context.surroundings);
-      this.signIns = this.#makeSignIns();
+      this.#named = namedValues(wanted.entry, this.context.surroundings);
+      this.signIns = new ServerSignIns(this);
       this.#lister = undefined;
       this.upstream = this.#makeShared(await this.#readStored());
       this.connections = this.#makeConnections();
@@ -271,10 +215,12 @@ export class ManagedServer {
     for (const owner of changed) void this.signInChanged(owner);
   }
 
-  /** Restarts the server if it cannot be used and one of its secrets has changed. */
+  /** Restarts the server if it cannot be used and one of its secrets or settings has changed. */
   async followSecrets(): Promise<void> {
+    const before = await this.#named;
+    this.#named = namedValues(this.wanted.entry, this.context.surroundings);
     const isDown = ["failed", "needs-auth", "backoff"].includes(this.upstream.state);
-    if (isDown && (await this.#secrets.changed())) void this.restart();
+    if ((await this.#named) !== before && isDown) void this.restart();
     // The operator may have stored credentials by now, with which the tools can be listed.
     if (this.isUnlisted) void this.greet(operatorOrigin);
   }
@@ -292,7 +238,7 @@ export class ManagedServer {
   }
 
   async close(): Promise<void> {
-    const { offerings, maskFor } = this.#context;
+    const { offerings, maskFor } = this.context;
     offerings?.remove(this.#offerings.key);
     this.registered.clear();
     await Promise.all([this.upstream.stop(), this.connections?.close()]);
@@ -310,7 +256,7 @@ export class ManagedServer {
     try {
       this.#applyTools();
     } catch (thrown) {
-      this.#context.logger.error(
+      this.context.logger.error(
         `The tools of the MCP server "${this.key}" could not be hung up: ${reasonOf(thrown)}`,
       );
     }
@@ -319,7 +265,7 @@ export class ManagedServer {
   #applyTools(): void {
     const { key, upstream } = this;
     const { entry, isEnabled } = this.wanted;
-    const { names } = this.#context;
+    const { names } = this.context;
     const { links } = this.#offerings;
     const about = this.instructions;
     const source = { key, entry, upstream: this.connections ?? upstream, links, names, about };
@@ -359,22 +305,22 @@ export class ManagedServer {
     );
     const tools = offered.map(({ name }) => name);
     const prompts = this.upstream.catalogue.prompts.map(({ name }) => String(name));
-    const { names, onNames } = this.#context;
+    const { names, onNames } = this.context;
     names.setPrefix(key, prefix ?? (this.wanted.entry.api === undefined ? undefined : `api_${key}_`));
     const isContested = names.claim(key, [...tools, ...renamed, ...prompts]);
     names.noteSpellings(key, [tools, prompts]);
     if (isContested) onNames(key);
   }
 
-  /** Where the entry is, for error messages. */
-  get #place(): string {
+  /** Where the entry is, for error messages: `mcp.json` or `mcp_servers`. */
+  get place(): string {
     const { place, entry } = this.wanted;
     return place === "store" ? "mcp_servers" : entry.api === undefined ? "mcp.json" : "apis.json";
   }
 
   /** Undefined when the store cannot be read: the server then starts without its stored catalogue and verdict. */
   #readStored(): Promise<StoredMcpServer | undefined> {
-    const { store, logger } = this.#context;
+    const { store, logger } = this.context;
     return store.get(this.key).catch((error: Error) => {
       logger.warn(
         `What was learnt about the MCP server "${this.key}" could not be read, so it is learnt anew: ${error.message}`,
@@ -383,97 +329,33 @@ export class ManagedServer {
     });
   }
 
-  #makeSignIns(): ServerSignIns {
-    const { key, wanted } = this;
-    const { mask, onChange, secrets } = this.#context;
-    const { surroundings } = this.#secrets;
-    const entry = wanted.invalid === undefined ? wanted.entry : undefined;
-    const described = () => this.upstream.catalogue.signIn;
-    return new ServerSignIns(
-      { key, entry, described, place: this.#place, surroundings, mask, onChange },
-      secrets,
-    );
-  }
-
   #makeShared(row: StoredMcpServer | undefined): Upstream {
-    const { key } = this;
     const { entry } = this.wanted;
-    const { maskFor } = this.#context;
     // Both columns hold what this class wrote.
     const kept = row?.catalogue as (Catalogue & { readonly fingerprint: string }) | undefined;
-    this.#verdict = row?.verdict as Verdict | undefined; // Only this class writes the column.
-    const limits = this.#limitsOfShared;
-    const made: Upstream = new Upstream({
-      ...this.#commonOptions(() => made),
-      entry: isolationOf(entry) === "shared" ? entry : { ...entry, toolrack: { ...entry.toolrack, limits } },
-      surroundings: this.#secrets.surroundings,
+    this.verdict = row?.verdict as Verdict | undefined; // Only this class writes the column.
+    // The stored catalogue is checked again, because an older version of the rack may have written it.
+    const catalogue = kept?.fingerprint === fingerprintOf(entry) && { ...kept, ...checkCatalogue(kept) };
+    return new Upstream(this, {
+      limits: this.#limitsOfShared,
       signIn: isPersonal(entry) ? undefined : this.signIns.of(""),
-      // The stored catalogue is checked again, because an older version of the rack may have written it.
-      catalogue:
-        kept?.fingerprint === fingerprintOf(entry) ? { ...kept, ...checkCatalogue(kept) } : undefined,
-      maskValues: (values) => maskFor(key, values),
-      onResourceUpdated: (uri) => this.#offerings.updated(uri),
+      catalogue: catalogue || undefined,
     });
-    return made;
   }
 
   #makeConnections(): CallerConnections | undefined {
-    const { key } = this;
     const { entry, invalid } = this.wanted;
-    const { secrets, originOf, maskFor, onChange } = this.#context;
-    if (invalid !== undefined || isolationOf(entry) === "shared") return undefined;
-    return new CallerConnections({
-      ...{ key, entry, secrets, originOf },
-      state: () => this.upstream.state,
-      signInOf: (owner) => this.signIns.of(owner),
-      connect: (seat) => this.#makeConnection(seat),
-      onChange: (id) => {
-        if (id !== undefined) maskFor(`${key} ${id}`, []);
-        onChange();
-      },
-    });
+    const isShared = invalid !== undefined || isolationOf(entry) === "shared";
+    return isShared ? undefined : new CallerConnections(this);
   }
 
-  #makeConnection({ id, callerId, values, signIn }: CallerSeat): Upstream {
-    const { key } = this;
-    const { maskFor } = this.#context;
-    const names = [...values.keys()];
-    const made: Upstream = new Upstream({
-      ...this.#commonOptions(() => made),
-      surroundings: { ...this.#secrets.surroundings, callerId, caller: (name) => values.get(name) },
-      signIn,
-      remedy: names.length === 0 ? undefined : refusedValues(names),
-      catalogue: this.upstream.catalogue,
-      onCatalogue: (found, changed) => this.#take(made, withoutValues(found, values.values()), changed),
-      maskValues: (others) => {
-        // The id of a token is no secret: records name it.
-        const secret = [...others].filter((value) => value !== callerId);
-        maskFor(`${key} ${id}`, [...secret, ...values.values()]);
-      },
-      onResourceUpdated: () => {},
-    });
-    return made;
+  learn(verdict: Verdict | undefined): void {
+    this.verdict = verdict;
+    this.#keep({ verdict: verdict ?? null });
   }
 
-  /** `own`: the connection that is being made. */
-  #commonOptions(own: () => Upstream) {
-    const { entry, isEnabled, invalid } = this.wanted;
-    return {
-      ...this.#context,
-      key: this.key,
-      entry,
-      problem: invalid?.reason,
-      place: this.#place,
-      isEnabled,
-      verdict: this.#verdict,
-      admit: (tool: UpstreamTool) => this.#admit(tool, own()),
-      onState: this.#context.onChange,
-      onVerdict: (found: Verdict | undefined) => {
-        this.#verdict = found;
-        this.#keep({ verdict: found ?? null });
-      },
-      onCatalogue: (found: Catalogue, changed: readonly ListName[]) => this.#take(own(), found, changed),
-    };
+  updated(uri: string): void {
+    this.#offerings.updated(uri);
   }
 
   /** The connection that only reads the lists of a server ends its process soon after. */
@@ -486,7 +368,7 @@ export class ManagedServer {
   /**
    * Takes what a connection has read. Callers may be shown different lists: those of one connection count, until it ends.
    */
-  #take(from: Upstream, found: Catalogue, changed: readonly ListName[]): void {
+  take(found: Catalogue, changed: readonly ListName[], from: Upstream): void {
     let lists = changed;
     if (from !== this.upstream) {
       if (this.#lister !== from && this.#lister?.isOpen) return;
@@ -500,17 +382,17 @@ export class ManagedServer {
     this.#applyTools();
     this.#offerings.changed(lists.flatMap((list) => (list === "tools" ? [] : [list])));
     this.#keep({ catalogue: { ...found, fingerprint: fingerprintOf(this.wanted.entry) } });
-    this.#context.onChange();
+    this.context.onChange();
   }
 
   /**
    * Throws when the server no longer offers the tool, or the tool has changed since it was approved. Both may
    * have happened while the call waited for a person, for its turn or for the server to start.
    */
-  #admit(tool: UpstreamTool, upstream: Upstream): void {
+  admit(tool: UpstreamTool, upstream: Upstream): void {
     const { key } = this;
     const isShared = upstream === this.upstream;
-    if ((isShared && this.#admitted.has(tool)) || this.#context.pinning !== "quarantine") return;
+    if ((isShared && this.#admitted.has(tool)) || this.context.pinning !== "quarantine") return;
     const now = upstream.catalogue.tools.find(({ name }) => name === tool.name);
     if (now === undefined) {
       const whom = isShared ? "any more" : "to this caller";
@@ -523,7 +405,7 @@ export class ManagedServer {
   }
 
   #keep(change: Parameters<McpServerStore["put"]>[1]): void {
-    const { store, logger } = this.#context;
+    const { store, logger } = this.context;
     this.#keeping = this.#keeping
       .then(() => store.put(this.key, change))
       .catch((error: Error) => {

@@ -20,9 +20,10 @@ import {
   wantedServers,
 } from "./config/configured-servers.ts";
 import { nameOf, sentence } from "./failures.ts";
-import { ManagedServer, type McpServersOptions, type ServerContext } from "./managed-server.ts";
+import { ManagedServer } from "./managed-server.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import { filesOfServer } from "./process/server-files.ts";
+import type { McpServersOptions, ServerContext } from "./server-context.ts";
 import {
   type McpServerView,
   type McpToolView,

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { CallBook } from "../../calls/call-book.ts";
 import { RACKS } from "../../calls/rack-identity.ts";
 import type { RackItem } from "../../config/tool-patterns.ts";
-import { inheritedBeside } from "./process/environment.ts";
+import { inheritedBeside } from "./config/resolve-entry.ts";
 import { MARK } from "./process/processes.ts";
 import { installedProgram } from "./process/server-files.ts";
 

@@ -1,4 +1,3 @@
-import type { ToolRegistry } from "@toolrack/core";
 import type {
   CompletionAnswer,
   CompletionRequest,
@@ -8,6 +7,7 @@ import type {
   OfferingChange,
   OfferingReader,
   OfferingSource,
+  Origin,
   PromptAnswer,
   ResourceAnswer,
 } from "../../calls/index.ts";
@@ -15,14 +15,17 @@ import { bestFit, isReservedFrom } from "../../calls/index.ts";
 import { type RackItem, upstreamOrigin } from "../../config/index.ts";
 import { isRecord } from "../../helpers/index.ts";
 import { SOURCE } from "./catalogue/catalogue.ts";
-import type { RackNames } from "./catalogue/rack-names.ts";
 import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool.ts";
 import { describeFailure, UpstreamError } from "./failures.ts";
 import type { Message } from "./protocol/messages.ts";
-import type { AbortableRequest, Upstream } from "./upstream.ts";
+import type { AbortableRequest, Upstream, UpstreamOwner } from "./upstream.ts";
 
-/** Sends a request of a reader to the server, over the connection that is meant for this reader. */
-export type OfferingRequest = (request: AbortableRequest, reader: OfferingReader) => Promise<unknown>;
+/** The server that offers the prompts and resources. */
+interface OfferingOwner extends UpstreamOwner {
+  readonly upstream: Upstream;
+  /** Sends a request over the connection that is meant for this origin. */
+  request(request: AbortableRequest, origin?: Origin): Promise<unknown>;
+}
 
 /** The timeout of a request, in milliseconds. */
 const LIMIT = 60_000;
@@ -36,11 +39,7 @@ export class McpOfferings implements OfferingSource {
   readonly key: string;
   /** Resources that results of the server linked to. */
   readonly links = new LinkedResources();
-  readonly #server: string;
-  readonly #upstream: () => Upstream;
-  readonly #request: OfferingRequest;
-  readonly #names: Pick<RackNames, "nameOf">;
-  readonly #registry: ToolRegistry;
+  readonly #server: OfferingOwner;
   /**
    * The item that grants are checked against, for each listed prompt, resource or template. Cached, because
    * every request checks long lists.
@@ -50,18 +49,9 @@ export class McpOfferings implements OfferingSource {
   /** The watched resources, each with a function that ends the current subscription. */
   readonly #watched = new Map<string, () => void>();
 
-  constructor(
-    server: string,
-    upstream: () => Upstream,
-    request: OfferingRequest,
-    { names, registry }: { readonly names: Pick<RackNames, "nameOf">; readonly registry: ToolRegistry },
-  ) {
-    this.key = `mcp:${server}`;
+  constructor(server: OfferingOwner) {
+    this.key = `mcp:${server.key}`;
     this.#server = server;
-    this.#upstream = upstream;
-    this.#request = request;
-    this.#names = names;
-    this.#registry = registry;
   }
 
   changed(kinds: readonly ("prompts" | "resources")[] = ["prompts", "resources"]): void {
@@ -117,7 +107,7 @@ export class McpOfferings implements OfferingSource {
       fitsAny(this.#usable("templates", reader), uri);
     if (!isOwn) return undefined;
     return this.#ask("resources/read", { uri }, reader, resourceAnswer, (answer) => {
-      const masked = this.#registry.mask(answer);
+      const masked = this.#server.context.registry.mask(answer);
       if (masked === answer) return answer;
       // The requested address stays unmasked, because the lists show it unmasked and the reader looks for it in
       // the answer.
@@ -129,7 +119,7 @@ export class McpOfferings implements OfferingSource {
   }
 
   linkedAt(uri: string, { mayUse }: OfferingReader): number | undefined {
-    return this.#upstream().state === "disabled" ? undefined : this.links.linkedAt(uri, mayUse);
+    return this.#server.upstream.state === "disabled" ? undefined : this.links.linkedAt(uri, mayUse);
   }
 
   async complete(request: CompletionRequest, reader: OfferingReader): Promise<CompletionAnswer | undefined> {
@@ -148,11 +138,11 @@ export class McpOfferings implements OfferingSource {
   }
 
   watchResource(uri: string): (() => void) | undefined {
-    const { resources, templates } = this.#upstream().catalogue;
+    const { resources, templates } = this.#server.upstream.catalogue;
     const isOwn =
       this.links.has(uri) || resources.some((resource) => resource.uri === uri) || fitsAny(templates, uri);
     if (!isOwn) return undefined;
-    this.#watched.set(uri, this.#upstream().watchResource(uri));
+    this.#watched.set(uri, this.#server.upstream.watchResource(uri));
     return () => {
       this.#watched.get(uri)?.();
       this.#watched.delete(uri);
@@ -172,22 +162,22 @@ export class McpOfferings implements OfferingSource {
     params: Readonly<Record<string, unknown>>,
     reader: OfferingReader,
     take: (given: unknown) => Answer,
-    masked = (answer: Answer) => this.#registry.mask(answer),
+    masked = (answer: Answer) => this.#server.context.registry.mask(answer),
   ): Promise<Answer> {
     const { signal, client } = reader;
     try {
       const request = { method, params, signal, client, timeout: LIMIT };
-      return masked(take(await this.#request(request, reader)));
+      return masked(take(await this.#server.request(request, reader.origin)));
     } catch (thrown) {
       if (!(thrown instanceof UpstreamError)) throw thrown;
       const { kind, facts } = thrown;
-      const text = this.#upstream().mask(describeFailure(this.#upstream(), method, thrown));
+      const text = this.#server.context.mask(describeFailure(this.#server.upstream, method, thrown));
       throw new UpstreamError(kind, text, { ...facts, cause: thrown });
     }
   }
 
   #usable(list: "prompts" | "resources" | "templates", { mayUse }: OfferingReader): Message[] {
-    const { state, catalogue } = this.#upstream();
+    const { state, catalogue } = this.#server.upstream;
     return state === "disabled" ? [] : catalogue[list].filter((item) => mayUse(this.#itemOf(item)));
   }
 
@@ -196,7 +186,7 @@ export class McpOfferings implements OfferingSource {
   }
 
   #nameOf({ name }: Message): string {
-    return this.#names.nameOf(this.#server, textOf(name));
+    return this.#server.context.names.nameOf(this.#server.key, textOf(name));
   }
 
   #itemOf(item: Message): RackItem {
@@ -204,7 +194,7 @@ export class McpOfferings implements OfferingSource {
     const known = this.#items.get(item);
     // The name on the rack may have changed since the item was cached.
     if (known?.name === name) return known;
-    const mcp = upstreamOrigin({ server: this.#server, tool: textOf(item.name) });
+    const mcp = upstreamOrigin({ server: this.#server.key, tool: textOf(item.name) });
     const made = { name, metadata: { mcp } };
     this.#items.set(item, made);
     return made;
@@ -225,8 +215,7 @@ function textOf(value: unknown): string {
 }
 
 /**
- * How many linked resources are remembered per server. The resource whose last link is the oldest is forgotten
- * first.
+ * How many linked resources are remembered per server. The resource whose last link is the oldest is forgotten first.
  */
 const MOST_LINKS = 1_000;
 /**

@@ -106,11 +106,16 @@ export function viewOf(server: ManagedServer, owner: string): McpServerView {
   };
 }
 
-function instructionsView({ instructions, upstream, pins }: ManagedServer): InstructionsView | undefined {
+function instructionsView({
+  instructions,
+  upstream,
+  pins,
+  context,
+}: ManagedServer): InstructionsView | undefined {
   const given = instructionsAsTool(upstream.catalogue);
   const isChanged = given !== undefined && pins.of(given).state === "quarantined";
   const changed = isChanged
-    ? { text: upstream.mask(given.description ?? ""), hash: hashOfPin(pinOf(given)) }
+    ? { text: context.mask(given.description ?? ""), hash: hashOfPin(pinOf(given)) }
     : undefined;
   if (instructions === undefined && changed === undefined) return undefined;
   const { text = "", isOwn = false } = instructions ?? {};

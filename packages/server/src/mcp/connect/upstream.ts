@@ -1,24 +1,19 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Logger, ToolContext } from "@toolrack/core";
-import {
-  problemOfCircle,
-  problemOfOwnEntry,
-  problemOfStart,
-  type RackIdentity,
-  racksFor,
-} from "../../calls/index.ts";
+import type { ToolContext } from "@toolrack/core";
+import { problemOfCircle, problemOfOwnEntry, problemOfStart, racksFor } from "../../calls/index.ts";
 import { type ReasonDetails, reasonOf, unlessAborted } from "../../helpers/index.ts";
 import { readServerAddress } from "../../helpers/server-address.ts";
-import type { ClientInfo } from "../wire/index.ts";
 import {
   type Catalogue,
   changedLists,
   emptyCatalogue,
   readCatalogue,
   type UpstreamTool,
+  withoutValues,
 } from "./catalogue/catalogue.ts";
+import type { WantedServer } from "./config/configured-servers.ts";
 import { fingerprintOf, isLocal, type ServerEntry, type ServerLimits } from "./config/entry.ts";
-import { type ApiTokens, resolveEntry, type Surroundings } from "./config/resolve-entry.ts";
+import { type ApiTokens, resolveEntry } from "./config/resolve-entry.ts";
 import { credentialsIn } from "./config/secret-values.ts";
 import {
   absence,
@@ -39,8 +34,6 @@ import {
 } from "./failures.ts";
 import { Bulkhead, limitsOf, pauseAfter, RereadTimer, Timer, type UpstreamLimits } from "./limits.ts";
 import { RecentLines } from "./process/recent-lines.ts";
-import type { PackageStore } from "./process/server-files.ts";
-import type { OpenApi } from "./protocol/api.ts";
 import {
   parameterHeaders,
   ToolRequest,
@@ -50,6 +43,7 @@ import {
 } from "./protocol/messages.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
 import { type ListName, lists } from "./protocol/subscriptions.ts";
+import type { ServerContext } from "./server-context.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
 export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
@@ -84,47 +78,44 @@ export interface UpstreamStatus {
   readonly noise: number;
 }
 
-export interface UpstreamOptions {
-  /** The identity of this rack, which is sent to servers so that two racks notice when they lead to each other. */
-  readonly identity: RackIdentity;
-  readonly clientInfo: ClientInfo;
-  readonly packages: PackageStore;
-  /** Reads the description of an API. Undefined where there are none. */
-  readonly openApi?: OpenApi | undefined;
-  /** Masks secrets in everything that comes from a server or is written about it. */
-  readonly mask: (text: string) => string;
-  readonly logger: Logger;
+/** The server that a connection belongs to. */
+export interface UpstreamOwner {
   readonly key: string;
-  readonly entry: ServerEntry;
-  /** Why the server cannot be started with this entry at all. */
-  readonly problem?: string | undefined;
+  readonly wanted: WantedServer;
+  readonly context: ServerContext;
   /** Where the entry is, for error messages: `mcp.json` or `mcp_servers`. */
   readonly place: string;
-  readonly isEnabled: boolean;
-  readonly surroundings: Surroundings;
+  /** Which protocol and transport the server last spoke. */
+  readonly verdict: Verdict | undefined;
+  learn(verdict: Verdict | undefined): void;
+  /** Throws when the tool may not be called, because it has changed since it was approved or is no longer offered. */
+  admit(tool: UpstreamTool, from: Upstream): void;
+  /** Called with a new catalogue and the names of the lists that changed. If it throws, the former catalogue stays. */
+  take(catalogue: Catalogue, changed: readonly ListName[], from: Upstream): void;
+  /** Called when a watched resource has changed. */
+  updated(uri: string): void;
+}
+
+/** Whose connection it is, where the server keeps its callers apart. */
+export interface CallerSeat {
+  /** Unlike that of any other open connection to the server. */
+  readonly id: string;
+  /** The value of `${callerId}`: of letters, digits, `_` and `-`. */
+  readonly callerId: string;
+  /** What the entry takes from the caller, by name. */
+  readonly values: ReadonlyMap<string, string>;
+  /** What to do when the server refuses these values. Undefined where there are none. */
+  readonly remedy: string | undefined;
+}
+
+interface UpstreamOptions {
+  readonly limits: ServerLimits | undefined;
   /** Undefined for a process, or a server whose entry has credentials. */
   readonly signIn: SignIn | undefined;
-  /** What to do when the server refuses the credentials. Default: what helps with those of the entry. */
-  readonly remedy?: string | undefined;
-  /** Which protocol and transport the server spoke in an earlier run. */
-  readonly verdict: Verdict | undefined;
   /** What the server offered in an earlier run. */
   readonly catalogue: Catalogue | undefined;
-  /** Called at every start with the values of the entry that must be masked. */
-  maskValues(values: Iterable<string>): void;
-  /**
-   * Throws when the tool may not be called, because it has changed since it was approved or is no longer
-   * offered.
-   */
-  admit(tool: UpstreamTool): void;
-  onState(): void;
-  onVerdict(verdict: Verdict | undefined): void;
-  /**
-   * Called with a new catalogue and the names of the lists that changed. If it throws, the former catalogue
-   * stays.
-   */
-  onCatalogue(catalogue: Catalogue, changed: readonly ListName[]): void;
-  onResourceUpdated(uri: string): void;
+  /** Undefined for the connection that all callers share. */
+  readonly seat?: CallerSeat;
 }
 
 /** A request that can be given up while it waits. */
@@ -156,9 +147,9 @@ export class Upstream {
   readonly key: string;
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
-  readonly mask: (text: string) => string;
   state: UpstreamState;
   catalogue: Catalogue;
+  readonly #owner: UpstreamOwner;
   readonly #options: UpstreamOptions;
   #limits: UpstreamLimits;
   readonly #bulkhead: Bulkhead;
@@ -170,7 +161,6 @@ export class Upstream {
   #isResting = false;
   /** The server has accepted our credentials before, with the same entry. */
   #wasAccepted = false;
-  #verdict: Verdict | undefined;
   /** The headers of the sign-in with which the server was last opened. */
   #sent: Readonly<Record<string, string>> | undefined;
 
@@ -204,23 +194,22 @@ export class Upstream {
   /** How many of these changes are in the lists that were read last. */
   #readUpTo = 0;
 
-  constructor(options: UpstreamOptions) {
-    const { key, entry, mask } = options;
+  constructor(owner: UpstreamOwner, options: UpstreamOptions) {
+    const { key, wanted, context } = owner;
+    this.#owner = owner;
     this.#options = options;
     this.key = key;
-    this.entry = entry;
-    this.mask = mask;
-    this.lines = new RecentLines(mask);
-    this.#limits = limitsOf(entry.toolrack?.limits);
+    this.entry = wanted.entry;
+    this.lines = new RecentLines(context.mask);
+    this.#limits = limitsOf(options.limits);
     this.#bulkhead = new Bulkhead(`The ${nameOf(this)}`, this.#limits);
-    this.#verdict = validVerdict(options.verdict, entry);
-    this.state = options.isEnabled ? "starting" : "disabled";
+    this.state = wanted.isEnabled ? "starting" : "disabled";
     this.catalogue = options.catalogue ?? emptyCatalogue;
   }
 
   get status(): UpstreamStatus {
     const session = this.#session;
-    const verdict = session?.verdict ?? this.#verdict;
+    const verdict = session?.verdict ?? this.#knownVerdict;
     const { serverInfo = this.catalogue.serverInfo, protocolVersion } = session?.profile ?? {};
     const failures = this.#failures;
     const isClosed = this.state === "ready" || (this.state === "starting" && failures === 0);
@@ -307,7 +296,7 @@ export class Upstream {
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
     const headers = isLocal(this.entry) ? undefined : parameterHeaders(tool.inputSchema, context.input);
-    return this.request(new ToolRequest(tool, context, headers, () => this.#options.admit(tool)));
+    return this.request(new ToolRequest(tool, context, headers, () => this.#owner.admit(tool, this)));
   }
 
   request(request: AbortableRequest): Promise<unknown> {
@@ -524,7 +513,7 @@ export class Upstream {
     this.#isResting = false;
     // If only the token is renewed, calls continue over the current session.
     if (this.#session === undefined) this.#enter("starting", this.#failures === 0 ? undefined : this.#reason);
-    const prior = validVerdict(this.#verdict, this.entry);
+    const prior = this.#knownVerdict;
     let session: UpstreamSession | undefined;
     try {
       session = await this.#open(prior, signal);
@@ -545,16 +534,19 @@ export class Upstream {
 
   /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
-    const { key, place, problem, surroundings, identity, clientInfo, packages, openApi, signIn, maskValues } =
-      this.#options;
-    if (problem !== undefined) throw new ConfigurationError(problem);
+    const { key, wanted, place, context } = this.#owner;
+    const { identity, clientInfo, packages, openApi } = context;
+    const { signIn, seat } = this.#options;
+    if (wanted.invalid !== undefined) throw new ConfigurationError(wanted.invalid.reason);
     refuseCircle(problemOfStart(identity));
+    const own = seat && { callerId: seat.callerId, caller: (name: string) => seat.values.get(name) };
+    const surroundings = { ...context.surroundings, ...own };
     const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings);
     const { directory } = surroundings;
     const address = (await readServerAddress(directory))?.url;
     refuseCircle(problemOfOwnEntry(this.entry, directory, address));
     // The values must be masked before the server can send anything.
-    maskValues(credentialsIn(entry, this.entry));
+    this.#maskValues(credentialsIn(entry, this.entry));
     // Where a person signs in at an API is known once its description is read; its calls ask for tokens themselves.
     const credentials = this.entry.api === undefined ? await signIn?.headers() : undefined;
     this.#sent = credentials;
@@ -582,6 +574,18 @@ export class Upstream {
     });
   }
 
+  #maskValues(found: readonly string[]): void {
+    const { key, context } = this.#owner;
+    const { seat } = this.#options;
+    if (seat === undefined) {
+      context.maskFor(key, found);
+      return;
+    }
+    // The id of a token is no secret: records name it.
+    const secret = found.filter((value) => value !== seat.callerId);
+    context.maskFor(`${key} ${seat.id}`, [...secret, ...seat.values.values()]);
+  }
+
   /** Reads what the server offers, then makes its session the current one. */
   async #prepare(session: UpstreamSession, signal: AbortSignal): Promise<void> {
     const announced = this.#announced;
@@ -592,7 +596,9 @@ export class Upstream {
         if (list === "tools" || !isUsed) this.#announced++;
         if (isUsed) this.#rereading.soon();
       },
-      onResourceUpdated: (uri) => this.#options.onResourceUpdated(uri),
+      onResourceUpdated: (uri) => {
+        if (this.#options.seat === undefined) this.#owner.updated(uri);
+      },
       onLost: (reason) => this.#lose(session, reason),
     });
     // `stop` must not wait for slow lists.
@@ -660,11 +666,11 @@ export class Upstream {
     const { signIn } = this.#options;
     // A server that leads back to this rack offers the rack's own tools, which would be listed twice.
     if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
-    const { key, mask } = this;
-    const { remedy } = this.#options;
+    const { mask } = this.#owner.context;
+    const remedy = this.#options.seat?.remedy;
     const explanation = this.lines.explanation(this.#attemptAt);
     const canSignIn = signIn !== undefined;
-    const { state, ...why } = stateAfter(thrown, { key, canSignIn, mask, remedy, explanation });
+    const { state, ...why } = stateAfter(thrown, { key: this.key, canSignIn, mask, remedy, explanation });
     this.lines.add("rack", why.reason);
     if (this.#session !== undefined) {
       if (state !== "needs-auth" || signIn?.view.signedIn !== false) {
@@ -693,30 +699,35 @@ export class Upstream {
     this.#reason = why;
     this.#since = Date.now();
     if (reason !== undefined && state !== "starting" && state !== "ready")
-      this.#options.logger.warn(`${nameOf(this)}: ${state}. ${reason}`);
-    this.#options.onState();
+      this.#owner.context.logger.warn(`${nameOf(this)}: ${state}. ${reason}`);
+    this.#owner.context.onChange();
+  }
+
+  /** Which protocol and transport the server last spoke, over any of its connections. */
+  get #knownVerdict(): Verdict | undefined {
+    return validVerdict(this.#owner.verdict, this.entry);
   }
 
   #remember(verdict: Verdict | undefined): void {
-    const isNew = verdict?.at !== this.#verdict?.at || verdict?.era !== this.#verdict?.era;
-    this.#verdict = verdict;
-    if (isNew) this.#options.onVerdict(verdict);
+    const known = this.#owner.verdict;
+    if (verdict?.at !== known?.at || verdict?.era !== known?.era) this.#owner.learn(verdict);
   }
 
   async #read(session: UpstreamSession): Promise<Catalogue> {
     const onProblem = (text: string) => this.lines.add("rack", text);
     const options = { timeout: this.#limits.list, before: this.catalogue, onProblem };
     const catalogue = await readCatalogue(session, options);
-    refuseCircle(problemOfCircle(catalogue.racks ?? [], this.#options.identity));
+    refuseCircle(problemOfCircle(catalogue.racks ?? [], this.#owner.context.identity));
     return catalogue;
   }
 
   /** Keeps the former catalogue when the new one cannot be applied. */
   #take(catalogue: Catalogue, changed: readonly ListName[]): void {
     const before = this.catalogue;
+    const values = this.#options.seat?.values.values() ?? [];
     this.catalogue = catalogue;
     try {
-      if (changed.length > 0) this.#options.onCatalogue(catalogue, changed);
+      if (changed.length > 0) this.#owner.take(withoutValues(catalogue, values), changed, this);
     } catch (thrown) {
       this.catalogue = before;
       throw thrown;
@@ -777,7 +788,7 @@ export class Upstream {
       this.#retire(session);
       this.#isResting = true;
       this.#failureCount = 0;
-      this.#options.onState();
+      this.#owner.context.onChange();
     });
   }
 }

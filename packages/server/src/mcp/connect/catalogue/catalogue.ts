@@ -233,8 +233,7 @@ const MOST_REFUSED = 50;
  */
 const DEEPEST = 1_000;
 /**
- * The source key under which addresses are checked, the same for all upstream servers: none of them owns a URI
- * scheme.
+ * The source key under which addresses are checked, the same for all upstream servers: none of them owns a URI scheme.
  */
 export const SOURCE = "mcp:";
 
@@ -380,10 +379,7 @@ function reserved(uri: string): string {
   return `Its address begins with ${uri.slice(0, uri.indexOf(":"))}:, which only the rack itself answers for.`;
 }
 
-/**
- * Whether a value nests more than this many levels. Not recursive, because the value may be deeper than the
- * stack.
- */
+/** Whether a value nests more than this many levels. Not recursive, because the value may be deeper than the stack. */
 function nestsDeeper(value: unknown, levels: number): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; depth <= levels; depth++) {

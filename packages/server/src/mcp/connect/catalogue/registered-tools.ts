@@ -57,8 +57,7 @@ export class RegisteredTools {
     const remove = [...before.keys()].filter((name) => wanted.get(name) !== before.get(name)?.fingerprint);
     const put = single.filter(({ name }) => before.get(name)?.fingerprint !== wanted.get(name));
     if (remove.length === 0 && put.length === 0) {
-      // The registry refused no tool before: a refused tool is not in `#applied`, so it would be in `put`
-      // again.
+      // The registry refused no tool before: a refused tool is not in `#applied`, so it would be in `put` again.
       this.refused = doubled;
       return;
     }
@@ -77,8 +76,7 @@ export class RegisteredTools {
     const appliedOf = ({ name, disabled: isDisabled }: ToolInfo) =>
       [name, { fingerprint: wanted.get(name) ?? "", isDisabled }] as const;
     this.#applied = new Map(usable.map(appliedOf));
-    // The registry keeps a replaced tool disabled. Enable the tools that were disabled here before and no
-    // longer are.
+    // The registry keeps a replaced tool disabled. Enable the tools that were disabled here before and no longer are.
     for (const { name, disabled } of put)
       if (before.get(name)?.isDisabled && !disabled && !unusable.has(name)) registry.enable(name);
   }

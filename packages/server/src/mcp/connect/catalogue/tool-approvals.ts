@@ -27,10 +27,7 @@ interface DefinitionChange {
 }
 
 export interface ToolPin {
-  /**
-   * `quarantined`: the tool has changed since it was approved. `unpinned`: no approved definition is
-   * remembered.
-   */
+  /** `quarantined`: the tool has changed since it was approved. `unpinned`: no approved definition is remembered. */
   readonly state: "approved" | "quarantined" | "unpinned";
   /** What has changed in the tool since it was approved. */
   readonly changes: readonly DefinitionChange[];
@@ -237,8 +234,7 @@ export class ToolPins {
   }
 
   #write(name: string, change: McpToolChange): Promise<void> {
-    // Writes go one after the other, so that the latest value is written last. Each caller handles its own
-    // failure.
+    // Writes go one after the other, so that the latest value is written last. Each caller handles its own failure.
     const written = this.#writing.catch(() => {}).then(() => this.#store.putTool(this.#server, name, change));
     written.catch(() => {});
     this.#writing = written;

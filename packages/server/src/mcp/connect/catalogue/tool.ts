@@ -204,10 +204,9 @@ function toToolError(source: Named, { annotations = {} }: UpstreamTool, thrown: 
 const LONGEST_TEXT = 300;
 
 /**
- * Checks the answer to `tools/call` and returns it unchanged if it is valid. Adds the missing text to a result
- * that has only `structuredContent`, and turns an `isError` that is no boolean into one. Calls `onLink` for
- * each block that links to a resource or contains one. Throws for any other form, because nobody could tell
- * whether the call succeeded.
+ * Checks the answer to `tools/call` and returns it unchanged if it is valid. Adds the missing text to a result that has
+ * only `structuredContent`, and turns an `isError` that is no boolean into one. Calls `onLink` for each block that
+ * links to a resource or contains one. Throws for any other form, because nobody could tell whether the call succeeded.
  */
 function toolAnswer(given: unknown, onLink: (block: Message) => void): unknown {
   if (!isRecord(given)) throw brokenResult("is no object");

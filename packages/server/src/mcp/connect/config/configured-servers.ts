@@ -130,10 +130,7 @@ function parse(text: string, path: string): unknown {
   }
 }
 
-/**
- * A server as the file and the store want it: its entry, where the entry is, and whether the server is switched
- * on.
- */
+/** A server as the file and the store want it: its entry, where the entry is, and whether the server is switched on. */
 export interface WantedServer {
   readonly key: string;
   readonly entry: ServerEntry;
@@ -154,16 +151,14 @@ interface WantedOptions {
   /** Returns what the file and the store wanted of a server before this change. */
   readonly last: (key: string) => WantedServer | undefined;
   /**
-   * Returns why an entry of the file waits for an admin's approval; undefined if it does not. Default: no entry
-   * waits.
+   * Returns why an entry of the file waits for an admin's approval; undefined if it does not. Default: no entry waits.
    */
   readonly heldBack?: ((key: string, given: unknown) => string | undefined) | undefined;
 }
 
 /**
- * Combines the file and the store, by key. For a key in both, the file counts. An entry in the store may be
- * invalid if another version of the rack or a person wrote it; its server is still listed, to be changed or
- * removed.
+ * Combines the file and the store, by key. For a key in both, the file counts. An entry in the store may be invalid if
+ * another version of the rack or a person wrote it; its server is still listed, to be changed or removed.
  */
 export async function wantedServers(
   rows: ReadonlyMap<string, StoredMcpServer>,

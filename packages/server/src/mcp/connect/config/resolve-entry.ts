@@ -2,9 +2,9 @@ import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, resolve } from "node:path";
 import { parseEnv } from "node:util";
+import { hashValue } from "@toolrack/core/internal";
 import { reasonOf } from "../../../helpers/index.ts";
 import { ConfigurationError } from "../failures.ts";
-import { inheritedBeside } from "../process/environment.ts";
 import { personAuthOf } from "./api-entry.ts";
 import { callerForm, isLocal, type ServerEntry } from "./entry.ts";
 
@@ -170,10 +170,7 @@ export interface Surroundings {
   caller?(name: string): string | undefined;
 }
 
-/**
- * Replaces the variables in every value of a record. `where`: the key that holds the record, for error
- * messages.
- */
+/** Replaces the variables in every value of a record. `where`: the key that holds the record, for error messages. */
 export async function expandAll(values: Texts, where: string, surroundings: Surroundings): Promise<Texts> {
   const members = Object.entries(values).map(
     async ([name, text]) => [name, await expand(text, `${where}.${name}`, surroundings)] as const,
@@ -210,8 +207,7 @@ export async function expand(text: string, where: string, surroundings: Surround
 }
 
 /**
- * Does the work of `expand`. Throws a `ConfigurationError` without the name of the key, which `expand` puts
- * before it.
+ * Does the work of `expand`. Throws a `ConfigurationError` without the name of the key, which `expand` puts before it.
  */
 async function expandInside(text: string, surroundings: Surroundings, depth: number): Promise<string> {
   let expanded = "";
@@ -300,39 +296,69 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
   return `\${${plain}${sign}…}, a form that is not known here. Write \${${plain}}, which is an error where ${plain} is not set, or \${${plain}:-default}.`;
 }
 
-/** Remembered as the value of a secret that could not be read. */
-const UNREADABLE = Symbol("unreadable");
+/**
+ * The values of the secrets and settings that an entry names, as one text: another text means that one of them has changed.
+ * Never rejects.
+ */
+export async function namedValues(entry: ServerEntry, { secret, setting }: Surroundings): Promise<string> {
+  const names = JSON.stringify(entry).matchAll(/\$\{(secret|setting):([^}]*?)(?::-|\})/g);
+  const values = [...names].map(([, kind, name = ""]) => {
+    const value = kind === "secret" ? secret(name) : setting?.(name);
+    return Promise.resolve(value).catch(() => "It cannot be read.");
+  });
+  return hashValue(await Promise.all(values));
+}
 
-/** Remembers which secrets and settings were looked up and their values, to notice when one of them changes. */
-export class FollowedSecrets {
-  /** The given surroundings, except that they remember what is looked up. */
-  readonly surroundings: Surroundings;
-  readonly #look: (reference: string) => Promise<string | undefined>;
-  /** By reference, such as `secret:NAME`. */
-  readonly #found = new Map<string, string | undefined | typeof UNREADABLE>();
+// Which variables of the rack's own environment the process of an upstream server is given. All others stay here: an entry
+// names what else its server needs.
 
-  constructor(surroundings: Surroundings) {
-    this.#look = async (reference) => {
-      const [, kind, name = ""] = /^(\w+):(.*)$/s.exec(reference) ?? [];
-      return kind === "secret" ? surroundings.secret(name) : surroundings.setting?.(name);
-    };
-    const remembered = (kind: "secret" | "setting") => async (name: string) => {
-      const reference = `${kind}:${name}`;
-      this.#found.set(reference, UNREADABLE);
-      const value = await this.#look(reference);
-      this.#found.set(reference, value);
-      return value;
-    };
-    this.surroundings = { ...surroundings, secret: remembered("secret"), setting: remembered("setting") };
-  }
+/** What every program needs to run. */
+const basics: ReadonlySet<string> = new Set(
+  (process.platform === "win32"
+    ? "APPDATA COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP USERNAME USERPROFILE WINDIR"
+    : "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR TZ USER LOGNAME SHELL TERM"
+  ).split(" "),
+);
 
-  /**
-   * Whether a value is another now than when it was looked up. A secret that cannot be read now counts as
-   * unchanged.
-   */
-  async changed(): Promise<boolean> {
-    for (const [reference, before] of this.#found)
-      if ((await this.#look(reference).catch(() => before)) !== before) return true;
-    return false;
-  }
+/**
+ * What a program needs to reach anything from inside a company: the proxy, the certificates, and where npx, uvx and pipx
+ * fetch packages. Programs spell these names in upper and lower case. A proxy's password may be among the values. Tokens of
+ * npm (`npm_config__auth`, `npm_config_//…:_authToken`) are not; npm finds them in the person's `.npmrc`.
+ */
+const network = new RegExp(
+  `^(?:${[
+    "(?:https?|all|no)_proxy",
+    "node_(?:extra_ca_certs|use_env_proxy|use_system_ca)",
+    "ssl_cert_(?:file|dir)",
+    "(?:requests|curl|aws)_ca_bundle",
+    "(?:git_ssl_cainfo|pip_cert|deno_cert|deno_tls_ca_store|cargo_http_cainfo)",
+    "npm_config_(?:(?:@[\\w.-]+:)?registry|proxy|https?[_-]proxy|noproxy|cafile|ca|strict[_-]ssl|userconfig)",
+    "(?:uv_(?:default_index|index_url|native_tls|system_certs)|pip_(?:index_url|proxy|trusted_host))",
+  ].join("|")})$`,
+  "i",
+);
+
+export function isBasic(name: string): boolean {
+  return basics.has(name);
+}
+
+export function isNetwork(name: string): boolean {
+  return network.test(name);
+}
+
+/**
+ * The inherited variables of a process. `own`: what its entry sets. A name that the entry sets in another case is not
+ * inherited, because programs differ in which of the two they read.
+ */
+export function inheritedBeside(
+  own: Readonly<Record<string, string>>,
+  environment: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const set = new Set(Object.keys(own).map((name) => name.toLowerCase()));
+  const isInherited = (name: string) => isBasic(name) || (isNetwork(name) && !set.has(name.toLowerCase()));
+  return Object.fromEntries(
+    Object.entries(environment).flatMap(([name, value]) =>
+      value !== undefined && isInherited(name) ? [[name, value]] : [],
+    ),
+  );
 }

@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { isSecretName, redact } from "@toolrack/core/internal";
 import { defined, isRecord } from "../../../helpers/index.ts";
-import { isBasic, isNetwork } from "../process/environment.ts";
 import { personAuthOf } from "./api-entry.ts";
 import type { ServerEntry } from "./entry.ts";
-import type { ResolvedEntry } from "./resolve-entry.ts";
+import { isBasic, isNetwork, type ResolvedEntry } from "./resolve-entry.ts";
 
 /** Shown in place of a secret value. */
 const HIDDEN = "[hidden]";

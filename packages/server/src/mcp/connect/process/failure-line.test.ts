@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { failureLine } from "./failure-line.ts";
+import { failureLine } from "./recent-lines.ts";
 
 /** What programs print when they fail, as they printed it, with shortened stacks. */
 const outputs: readonly [name: string, output: string, expected: string | RegExp][] = [

@@ -104,10 +104,7 @@ export function signalProcess(id: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/**
- * The file of the watchdog's program. It has the same ending as this file: `.ts` in the sources, `.js` when
- * built.
- */
+/** The file of the watchdog's program. It has the same ending as this file: `.ts` in the sources, `.js` when built. */
 const program = fileURLToPath(new URL(`./watchdog-main${extname(import.meta.url)}`, import.meta.url));
 
 let watchdog: ChildProcess | undefined;
@@ -147,8 +144,7 @@ function start(): void {
       setTimeout(() => groups.size > 0 && watchdog === undefined && start(), 1_000).unref();
   });
   child.unref();
-  // The watchdog's standard input is a socket, although the types do not say so. It must not keep this process
-  // running.
+  // The watchdog's standard input is a socket, although the types do not say so. It must not keep this process running.
   (child.stdin as unknown as { unref?: () => void }).unref?.();
   for (const id of groups) tell(`+${id}`);
 }

@@ -106,8 +106,7 @@ export function filesOfServer(entry: ServerEntry, directory: string): string[] {
 }
 
 /**
- * Adds to `used` every path that the scripts import, directly or through other files, whether the path exists
- * or not.
+ * Adds to `used` every path that the scripts import, directly or through other files, whether the path exists or not.
  */
 function followImports(scripts: readonly string[], used: Set<string>): void {
   const waiting = scripts.map((path) => ({ path, root: dirname(path) }));

@@ -52,16 +52,12 @@ export interface SendOptions {
 /** Carries messages between the rack and one server. */
 export interface Transport {
   /**
-   * Called with each message of the server, and with the request with whose own answer it came, if it came with
-   * one.
+   * Called with each message of the server, and with the request with whose own answer it came, if it came with one.
    */
   onmessage?: ((message: Message, request?: UpstreamRequest) => void) | undefined;
   /** Called once, when the connection has ended, also by `close`. */
   onclose?: (() => void) | undefined;
-  /**
-   * The version of the protocol. Once set, it is sent as a header with every request, if the transport has
-   * headers.
-   */
+  /** The version of the protocol. Once set, it is sent as a header with every request, if the transport has headers. */
   protocolVersion?: string | undefined;
   /** Whether each request has an answer of its own; all messages in that answer belong to the request. */
   readonly hasOwnAnswers?: boolean;

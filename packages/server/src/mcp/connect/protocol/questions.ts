@@ -116,8 +116,7 @@ export type AskableRequest = Pick<UpstreamRequest, "client" | "signal" | "onLog"
 
 interface ServerQuestionsOptions extends QuestionOptions {
   /**
-   * The request whose task a message names; `over` when nobody waits for that task; undefined when no task is
-   * named.
+   * The request whose task a message names; `over` when nobody waits for that task; undefined when no task is named.
    */
   readonly ofTask: (params: Message) => AskableRequest | "over" | undefined;
   /**

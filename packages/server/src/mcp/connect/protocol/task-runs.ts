@@ -11,10 +11,7 @@ interface TaskRunsOptions extends QuestionOptions {
   readonly isModern: () => boolean;
   /** Sends a request and resolves with its result. */
   exchange(request: UpstreamRequest): Promise<unknown>;
-  /**
-   * Called with the progress token of a call when the server was told to stop it. The server may still
-   * continue.
-   */
+  /** Called with the progress token of a call when the server was told to stop it. The server may still continue. */
   onGivenUp(token: number): void;
 }
 
@@ -63,10 +60,7 @@ export class TaskRuns {
     return [...this.#runs.values()].map(({ request }) => request);
   }
 
-  /**
-   * The call whose task a message names; `over` when nobody waits for that task; undefined when no task is
-   * named.
-   */
+  /** The call whose task a message names; `over` when nobody waits for that task; undefined when no task is named. */
   requestFor({ _meta }: Message): UpstreamRequest | "over" | undefined {
     const related = asRecord(_meta)[RELATED_TASK];
     return isRecord(related) ? (this.#runs.get(String(related.taskId))?.request ?? "over") : undefined;
@@ -127,8 +121,7 @@ export class TaskRuns {
         if (task.status === "cancelled") throw new UpstreamError("refused", reasonOf(task, wasCancelled));
         if (run.hasEnded) return isModern ? resultIn(task) : await this.#collect(task, run);
         if (task.status === "input_required") {
-          // In the older protocol, questions come as requests of the server while the rack waits for the
-          // result.
+          // In the older protocol, questions come as requests of the server while the rack waits for the result.
           if (!isModern) return await this.#collect(task, run);
           await this.#giveInput(task, run, answered);
         }

@@ -199,10 +199,7 @@ async function askForChallenge(
   return response.status === 401 ? extractWWWAuthenticateParams(response) : {};
 }
 
-/**
- * Whether the client was registered with this address. Authorization servers redirect only to registered
- * addresses.
- */
+/** Whether the client was registered with this address. Authorization servers redirect only to registered addresses. */
 function isRegisteredFor(client: StoredOAuthClientInformation | undefined, redirectUrl: string): boolean {
   const addresses: unknown = client !== undefined && "redirect_uris" in client ? client.redirect_uris : [];
   return Array.isArray(addresses) && addresses.includes(redirectUrl);

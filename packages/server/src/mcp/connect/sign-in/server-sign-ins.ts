@@ -1,29 +1,24 @@
-import type { Secrets } from "../../../access/index.ts";
 import { type ServerEntry, signsInByToken } from "../config/entry.ts";
-import { SignIn, type SignInOptions } from "./sign-in.ts";
-import { canSignIn, SignInVault, type VaultSecrets } from "./stored-sign-in.ts";
-
-type Options = Omit<SignInOptions, "entry" | "vault"> & {
-  /** Undefined when the entry is not valid. */
-  readonly entry: ServerEntry | undefined;
-};
+import { SignIn, type SignInOwner } from "./sign-in.ts";
+import { canSignIn, SignInVault } from "./stored-sign-in.ts";
 
 /** The sign-ins at one server: one that all callers share, or one for each token, as the entry says. */
 export class ServerSignIns {
-  readonly #options: Options;
-  readonly #secrets: Pick<Secrets, "list"> & VaultSecrets;
+  readonly #server: SignInOwner;
+  /** Undefined when the entry is not valid. */
+  readonly #entry: ServerEntry | undefined;
   /** The sign-ins that were asked for, by the ids of their tokens; `""` is that of all callers. */
   readonly #signIns = new Map<string, SignIn>();
 
-  constructor(options: Options, secrets: Pick<Secrets, "list"> & VaultSecrets) {
-    this.#options = options;
-    this.#secrets = secrets;
+  constructor(server: SignInOwner) {
+    const { invalid, entry } = server.wanted;
+    this.#server = server;
+    this.#entry = invalid === undefined ? entry : undefined;
   }
 
   /** Whether each token signs in for itself. */
   get isByToken(): boolean {
-    const { entry } = this.#options;
-    return entry !== undefined && signsInByToken(entry);
+    return this.#entry !== undefined && signsInByToken(this.#entry);
   }
 
   /**
@@ -31,13 +26,13 @@ export class ServerSignIns {
    * and for an invalid entry.
    */
   of(token: string): SignIn | undefined {
-    const { entry } = this.#options;
+    const entry = this.#entry;
     if (entry === undefined || !canSignIn(entry)) return undefined;
     const owner = this.isByToken ? token : "";
     const known = this.#signIns.get(owner);
     if (known !== undefined) return known;
-    const vault = new SignInVault(this.#options.key, this.#secrets, owner || undefined);
-    const made = new SignIn({ ...this.#options, entry, vault });
+    const { key, context } = this.#server;
+    const made = new SignIn(this.#server, entry, new SignInVault(key, context.secrets, owner || undefined));
     this.#signIns.set(owner, made);
     return made;
   }
@@ -61,13 +56,14 @@ export class ServerSignIns {
 
   /** Removes all tokens for this server, even if its entry no longer allows a sign-in. */
   async forget(): Promise<void> {
-    const { key } = this.#options;
+    const { key, context } = this.#server;
+    const { secrets } = context;
     await Promise.all([...this.#signIns.values()].map((signIn) => signIn.end()));
-    await new SignInVault(key, this.#secrets).clear();
-    for (const { name } of await this.#secrets.list()) {
+    await new SignInVault(key, secrets).clear();
+    for (const { name } of await secrets.list()) {
       const [, owner] = /^token\.(.+)\.mcp-oauth\./.exec(name) ?? [];
       if (owner === undefined) continue;
-      const vault = new SignInVault(key, this.#secrets, owner);
+      const vault = new SignInVault(key, secrets, owner);
       if (vault.name === name) await vault.clear();
     }
   }

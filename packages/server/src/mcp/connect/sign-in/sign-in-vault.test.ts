@@ -1,5 +1,7 @@
 import { expect, it } from "vitest";
+import type { ServerContext } from "../server-context.ts";
 import { UpstreamRack } from "../testing/upstream-rack.fixture.ts";
+import { SignIn } from "./sign-in.ts";
 import { type KeptSignIn, SignInVault, type VaultSecrets } from "./stored-sign-in.ts";
 
 const server = "https://mcp.example/";
@@ -56,6 +58,42 @@ it("what cannot be read, or is for another server, is taken out all the same", a
   await expect(vault.read(server)).rejects.toThrow();
   expect(await vault.take(server)).toBeUndefined();
   expect(await rack.secrets.list()).toEqual([]);
+});
+
+it("what was read while somebody signed out does not sign in again", async () => {
+  await using rack = await UpstreamRack.create();
+  await new SignInVault("guarded", rack.secrets).write(kept("signed-out"));
+  const begun = Promise.withResolvers<void>();
+  const over = Promise.withResolvers<void>();
+  let isFirst = true;
+  const vault = new SignInVault("guarded", {
+    ...bound(rack.secrets),
+    async get(name) {
+      const text = await rack.secrets.get(name);
+      if (!isFirst) return text;
+      isFirst = false;
+      begun.resolve();
+      await over.promise;
+      return text;
+    },
+  });
+  const surroundings = { directory: rack.directory, environment: {}, secret: async () => undefined };
+  const context = { surroundings, mask: (text: string) => text, onChange() {} };
+  const entry = { url: server };
+  const owner = {
+    key: "guarded",
+    wanted: { key: "guarded", entry, place: "file", isEnabled: true },
+    context: context as unknown as ServerContext, // A sign-in uses nothing else of it.
+    place: "mcp.json",
+    upstream: { catalogue: {} },
+  } as const;
+  const signIn = new SignIn(owner, entry, vault);
+  const asked = signIn.isSignedIn();
+  await begun.promise;
+  await signIn.end();
+  over.resolve();
+  expect(await asked).toBe(false);
+  expect(signIn.view.signedIn).toBe(false);
 });
 
 function bound(secrets: VaultSecrets): VaultSecrets {

@@ -3,26 +3,25 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { StoredOAuthClientInformation } from "@modelcontextprotocol/client";
 import { asRecord, reasonOf } from "../../../helpers/index.ts";
 import { McpServerError } from "../../../store/index.ts";
+import type { Catalogue } from "../catalogue/catalogue.ts";
 import { personAuthOf } from "../config/api-entry.ts";
+import type { WantedServer } from "../config/configured-servers.ts";
 import type { OAuthEntry, ServerEntry } from "../config/entry.ts";
-import { expandAll, resolveEntry, type Surroundings } from "../config/resolve-entry.ts";
+import { expandAll, resolveEntry } from "../config/resolve-entry.ts";
 import { ConfigurationError, commandFor, sentence, UpstreamError } from "../failures.ts";
-import type { DescribedSignIn } from "../protocol/api.ts";
+import type { ServerContext } from "../server-context.ts";
 import type { BegunSignIn } from "./oauth-flow.ts";
 import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from "./stored-sign-in.ts";
 
-export interface SignInOptions {
+/** The server or API that is signed in at. */
+export interface SignInOwner {
   readonly key: string;
-  readonly entry: ServerEntry;
-  /** Returns what the description of an API says about its sign-in. Undefined while it has not been read. */
-  readonly described: () => DescribedSignIn | undefined;
+  readonly wanted: WantedServer;
+  readonly context: ServerContext;
   /** Where the entry is, for error messages. */
   readonly place: string;
-  readonly surroundings: Surroundings;
-  readonly vault: SignInVault;
-  readonly mask: (text: string) => string;
-  /** Called whenever `view` has changed. */
-  readonly onChange: () => void;
+  /** Its catalogue has what the description of an API says about the sign-in, once that has been read. */
+  readonly upstream: { readonly catalogue: Pick<Catalogue, "signIn"> };
 }
 
 /** The state of a sign-in for the API and the console. */
@@ -58,9 +57,13 @@ const PAUSES = [0, 100, 200, 300, 400];
 export class SignIn {
   /** When to renew the tokens, in milliseconds since the epoch. */
   renewAt: number | undefined;
-  readonly #options: SignInOptions;
+  readonly #server: SignInOwner;
+  readonly #entry: ServerEntry;
+  readonly #vault: SignInVault;
   readonly #isMachine: boolean;
   #kept: KeptSignIn | undefined;
+  /** How often a sign-in was ended here. */
+  #endings = 0;
   /** The access token that the server has refused. */
   #refused: string | undefined;
   /** Scopes that the server asked for and were not granted. The next sign-in requests them. */
@@ -72,9 +75,11 @@ export class SignIn {
   #renewing: Promise<KeptSignIn | undefined> | undefined;
   #finishing: Promise<void> | undefined;
 
-  constructor(options: SignInOptions) {
-    this.#options = options;
-    this.#isMachine = options.entry.toolrack?.oauth?.grant === "client_credentials";
+  constructor(server: SignInOwner, entry: ServerEntry, vault: SignInVault) {
+    this.#server = server;
+    this.#entry = entry;
+    this.#vault = vault;
+    this.#isMachine = entry.toolrack?.oauth?.grant === "client_credentials";
   }
 
   get view(): SignInView {
@@ -85,7 +90,7 @@ export class SignIn {
 
   /** Whether there are tokens. Reads the store if this process has none. */
   async isSignedIn(): Promise<boolean> {
-    if (this.#kept === undefined) this.#take(await this.#read(await this.#target()));
+    if (this.#kept === undefined) await this.#load(await this.#target());
     return this.#kept !== undefined;
   }
 
@@ -100,7 +105,7 @@ export class SignIn {
     let kept = this.#kept;
     if (kept === undefined || this.#isStale()) {
       const target = await this.#target();
-      if (this.#kept === undefined) this.#take(await this.#read(target));
+      if (this.#kept === undefined) await this.#load(target);
       kept = this.#kept;
       if (this.#isStale()) {
         this.#renewing ??= this.#renew(target).finally(() => {
@@ -132,7 +137,7 @@ export class SignIn {
 
   /** To be called when the server asks for a scope that was not granted. Returns advice for the person. */
   requireScope(scope: string): string {
-    const { key } = this.#options;
+    const { key } = this.#server;
     this.#wanted = joinScopes(this.#wanted, scope);
     if (!this.#isMachine) {
       return `Sign in again: ${commandFor("login", key)}, or on its page in the console. The sign-in then asks for it too.`;
@@ -144,7 +149,7 @@ export class SignIn {
 
   /** Returns the page to send the person to, and until when it is valid. */
   async begin(redirectUrl: string): Promise<{ readonly url: string; readonly expiresAt: number }> {
-    const { key, vault } = this.#options;
+    const { key } = this.#server;
     if (this.#isMachine) {
       throw new McpServerError(
         "mcp_server_invalid",
@@ -155,7 +160,7 @@ export class SignIn {
     const begun = await this.#attempt(async () => {
       const target = await this.#target();
       const { beginSignIn } = await import("./oauth-flow.ts");
-      const kept = await vault.read(target.url.href);
+      const kept = await this.#vault.read(target.url.href);
       return beginSignIn(target, {
         redirectUrl,
         state,
@@ -168,7 +173,7 @@ export class SignIn {
     const until = Date.now() + SIGN_IN_TIMEOUT;
     this.#pending = { state, until, begun };
     this.#problem = undefined;
-    this.#options.onChange();
+    this.#server.context.onChange();
     return { url: begun.page.href, expiresAt: until };
   }
 
@@ -177,7 +182,7 @@ export class SignIn {
    * in this process.
    */
   async finish(answer: URLSearchParams): Promise<void> {
-    const { key, vault } = this.#options;
+    const { key } = this.#server;
     const pending = this.#pending;
     const isOurs = pending !== undefined && isSame(pending.state, answer.get("state") ?? "");
     if (!isOurs || pending.isAnswered || pending.until < Date.now()) throw noPendingSignIn(key);
@@ -187,10 +192,10 @@ export class SignIn {
       try {
         const code = answer.get("code");
         if (code === null) throw new Error(refusalIn(answer));
-        vault.learn(code);
+        this.#vault.learn(code);
         const { finishSignIn } = await import("./oauth-flow.ts");
         const kept = await finishSignIn(pending.begun, code, answer.get("iss") ?? undefined);
-        await vault.write(kept);
+        await this.#vault.write(kept);
         this.#wanted = undefined;
         this.#registered = undefined;
         this.#take(kept);
@@ -200,7 +205,7 @@ export class SignIn {
       }
     });
     await this.#finishing;
-    this.#options.onChange();
+    this.#server.context.onChange();
   }
 
   /** Removes the tokens, and revokes them if possible. Never rejects because of the authorization server. */
@@ -214,10 +219,12 @@ export class SignIn {
     this.#problem = undefined;
     this.#wanted = undefined;
     this.#registered = undefined;
-    this.#take(undefined);
+    this.#forget();
     // Another process may have renewed the tokens, so the stored ones count.
-    const kept = (await this.#options.vault.take(target?.url.href)) ?? before;
-    this.#options.onChange();
+    const kept = (await this.#vault.take(target?.url.href)) ?? before;
+    // Until now somebody may have read what was still stored.
+    this.#forget();
+    this.#server.context.onChange();
     if (kept === undefined || target === undefined) return { revoked: false };
     return { revoked: await this.#revoke(kept, target) };
   }
@@ -231,7 +238,7 @@ export class SignIn {
     const before = this.#kept;
     let kept: KeptSignIn | undefined;
     try {
-      kept = await this.#options.vault.read((await this.#target()).url.href);
+      kept = await this.#vault.read((await this.#target()).url.href);
     } catch {
       return false;
     }
@@ -240,12 +247,14 @@ export class SignIn {
     if (isSameToken(kept, before) || (kept !== undefined && !isAwaited)) return false;
     this.#problem = undefined;
     this.#take(kept);
-    this.#options.onChange();
+    this.#server.context.onChange();
     return true;
   }
 
   async #target(): Promise<SignInTarget> {
-    const { key, entry, place, surroundings } = this.#options;
+    const { key, place, context } = this.#server;
+    const { surroundings } = context;
+    const entry = this.#entry;
     const where = `${place}: ${key}`;
     if (entry.api !== undefined) return this.#targetOfApi(where);
     const resolved = await resolveEntry(entry, where, surroundings);
@@ -262,9 +271,10 @@ export class SignIn {
   }
 
   async #targetOfApi(where: string): Promise<SignInTarget> {
-    const { entry, surroundings, described } = this.#options;
-    const { scheme = "", client } = personAuthOf(entry) ?? {};
-    const found = described();
+    const { upstream, context } = this.#server;
+    const { surroundings } = context;
+    const { scheme = "", client } = personAuthOf(this.#entry) ?? {};
+    const found = upstream.catalogue.signIn;
     if (client === undefined || found === undefined)
       throw new ConfigurationError(`${where}: Where to sign in is known once its description has been read.`);
     const own: Partial<typeof client> = await expandAll(client, `${where}.auth.${scheme}`, surroundings);
@@ -281,7 +291,7 @@ export class SignIn {
 
   /** Whether the description of the API leads to another origin than when the person signed in. */
   #isElsewhere(): boolean {
-    const { server } = this.#options.described() ?? {};
+    const { server } = this.#server.upstream.catalogue.signIn ?? {};
     return this.#kept !== undefined && server !== undefined && new URL(server).href !== this.#kept.server;
   }
 
@@ -316,7 +326,7 @@ export class SignIn {
     const { renewSignIn, signInAsMachine } = await import("./oauth-flow.ts");
     if (this.#isMachine) {
       const fresh = await signInAsMachine(target, this.#wanted);
-      this.#options.vault.learn(fresh.tokens.access_token);
+      this.#vault.learn(fresh.tokens.access_token);
       this.#take(fresh);
       return fresh;
     }
@@ -326,10 +336,10 @@ export class SignIn {
     const fresh =
       renewed === undefined ? await this.#readOther(kept, target) : await this.#keep(renewed, kept, target);
     // No problem is shown if another process signed out: then nothing is left to clear.
-    if (renewed === undefined && fresh === undefined && (await this.#options.vault.clear(kept)))
+    if (renewed === undefined && fresh === undefined && (await this.#vault.clear(kept)))
       this.#problem = "The authorization server gives no new tokens for the last sign-in. Sign in again.";
     this.#take(fresh);
-    this.#options.onChange();
+    this.#server.context.onChange();
     return fresh;
   }
 
@@ -342,9 +352,8 @@ export class SignIn {
     before: KeptSignIn,
     target: SignInTarget,
   ): Promise<KeptSignIn | undefined> {
-    const { vault } = this.#options;
-    if (await vault.replace(renewed, before)) return renewed;
-    const other = await vault.read(target.url.href);
+    if (await this.#vault.replace(renewed, before)) return renewed;
+    const other = await this.#vault.read(target.url.href);
     // If another process renewed the same sign-in, revoking our tokens would end its tokens too.
     if (other === undefined) await this.#revoke(renewed, target);
     return other;
@@ -358,7 +367,7 @@ export class SignIn {
 
   async #read({ url }: SignInTarget): Promise<KeptSignIn | undefined> {
     try {
-      return await this.#options.vault.read(url.href);
+      return await this.#vault.read(url.href);
     } catch (thrown) {
       this.#problem = this.#describe(thrown);
       return undefined;
@@ -378,6 +387,18 @@ export class SignIn {
     return undefined;
   }
 
+  /** Takes the stored sign-in, unless it has ended while it was read, or another has taken its place. */
+  async #load(target: SignInTarget): Promise<void> {
+    const endings = this.#endings;
+    const kept = await this.#read(target);
+    if (endings === this.#endings && this.#kept === undefined) this.#take(kept);
+  }
+
+  #forget(): void {
+    this.#endings++;
+    this.#take(undefined);
+  }
+
   #take(kept: KeptSignIn | undefined): void {
     this.#kept = kept;
     this.#refused = undefined;
@@ -395,8 +416,8 @@ export class SignIn {
     } catch (thrown) {
       const problem = this.#describe(thrown);
       this.#problem = problem;
-      this.#options.onChange();
-      const text = `The sign-in at the MCP server "${this.#options.key}" came to nothing. ${problem}`;
+      this.#server.context.onChange();
+      const text = `The sign-in at the MCP server "${this.#server.key}" came to nothing. ${problem}`;
       throw thrown instanceof ConfigurationError
         ? new McpServerError("mcp_server_invalid", problem)
         : new McpServerError("mcp_sign_in_failed", text);
@@ -404,7 +425,7 @@ export class SignIn {
   }
 
   #describe(thrown: unknown): string {
-    return this.#options.mask(signInProblem(thrown)).slice(0, LONGEST_REASON);
+    return this.#server.context.mask(signInProblem(thrown)).slice(0, LONGEST_REASON);
   }
 }
 

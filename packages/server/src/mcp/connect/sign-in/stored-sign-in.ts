@@ -32,8 +32,7 @@ export interface KeptSignIn {
   /** The part of the scope that the MCP server did not ask for at first, but only when a call needed it. */
   readonly wanted?: string | undefined;
   /**
-   * When the access token ends, in milliseconds since the epoch. Undefined when the authorization server did
-   * not say.
+   * When the access token ends, in milliseconds since the epoch. Undefined when the authorization server did not say.
    */
   readonly expiresAt?: number | undefined;
 }
@@ -136,8 +135,7 @@ export class SignInVault {
  */
 export function canSignIn(entry: ServerEntry): boolean {
   const { url = "", headers = {}, toolrack } = entry;
-  // With a sign-in, the rack sends its token in the Authorization header, so the entry must not send another
-  // one.
+  // With a sign-in, the rack sends its token in the Authorization header, so the entry must not send another one.
   const isNamed = /^[^/?#]*:\/\/[^/?#]*@/.test(url);
   const sendsAuthorization = isNamed || Object.keys(headers).some((name) => /^authorization$/i.test(name));
   if (entry.api !== undefined) return personAuthOf(entry) !== undefined;

@@ -8,9 +8,9 @@ import type { OfferingReader } from "../../../calls/offering-source.ts";
 import { Offerings } from "../../../calls/offerings.ts";
 import { DependencyStore } from "../../../sandbox/dependencies.ts";
 import { openStore, type Store } from "../../../store/store.ts";
-import type { McpServersOptions } from "../managed-server.ts";
 import { McpServers } from "../mcp-servers.ts";
 import { MARK } from "../process/processes.ts";
+import type { McpServersOptions } from "../server-context.ts";
 
 /** A rack with upstream servers, on a real store, in a folder of its own. */
 export class UpstreamRack {

@@ -2,9 +2,7 @@ import type { ToolErrorCode } from "@toolrack/core";
 import type { Recorded, RecordedCall } from "./recorded.ts";
 import type { SurfaceName } from "./surface.ts";
 
-/**
- * What a call returns, in one form for all surfaces. A field that the surface has no place for is left out.
- */
+/** What a call returns, in one form for all surfaces. A field that the surface has no place for is left out. */
 export interface Answer {
   readonly text?: string;
   readonly isError?: boolean;

@@ -51,9 +51,7 @@ export interface StartOptions {
   readonly notes?: string;
 }
 
-/**
- * A run of the real program, which serves a workspace, and an HTTP client that keeps its connections to it.
- */
+/** A run of the real program, which serves a workspace, and an HTTP client that keeps its connections to it. */
 export class ServerProcess {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown[]>;

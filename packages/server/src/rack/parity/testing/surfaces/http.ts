@@ -3,10 +3,7 @@ import type { ParityRack } from "../parity-rack.ts";
 import type { Answer } from "../sample-call.ts";
 import { answerOfResult, type Surface } from "../surface.ts";
 
-/**
- * Makes calls with `POST /api/tools/{name}/calls`. Asks for a stream when progress is expected, else for
- * JSON.
- */
+/** Makes calls with `POST /api/tools/{name}/calls`. Asks for a stream when progress is expected, else for JSON. */
 export function http({ post, untilRunning }: ParityRack): Surface {
   return {
     name: "HTTP",

@@ -24,8 +24,7 @@ export function mcp(
     async make({ tool, args, isCancelled, answer: expected }, session) {
       const leaving = new AbortController();
       if (isCancelled) void untilRunning(session).then(() => leaving.abort("enough"));
-      // A call with a progress token takes another path through the server, so only calls that need one send
-      // it.
+      // A call with a progress token takes another path through the server, so only calls that need one send it.
       const isFollowed = isCancelled || expected.progress !== undefined;
       const _meta = { "toolrack/sessionID": session, ...(isFollowed ? { progressToken: session } : {}) };
       // Some samples send text in place of arguments, which the SDK's types do not allow.
