@@ -21,7 +21,7 @@ export { ToolIndex } from "./registry/search/tool-index.ts";
 export { jsonSchemaFlaws, type SchemaFlaw } from "./schema/check-json-schema.ts";
 export { tooMuchJson } from "./schema/copy.ts";
 export { hashValue } from "./schema/hash.ts";
-export { safeJson } from "./schema/json.ts";
+export { parseJson, safeJson, sameJson } from "./schema/json.ts";
 export { loadLinearPatterns, type Pattern, toPattern } from "./schema/pattern.ts";
 export { metadataProblem, misplacedMetadata } from "./tool/define.ts";
 export { canonicalName, isCanonicalName, nearestNames } from "./tool/name.ts";

@@ -1,4 +1,4 @@
-import { isRecord } from "../text/index.ts";
+import { isRecord, jsonIn } from "../text/index.ts";
 
 /** HTTP statuses that mean "the server is away": a proxy cannot reach it, or it is starting or stopping. */
 const AWAY = [502, 503, 504];
@@ -35,7 +35,7 @@ export class ApiError extends Error {
   static async from(response: Response): Promise<ApiError> {
     const text = await response.text().catch(() => "");
     return (
-      ApiError.read(parse(text), response.status) ??
+      ApiError.read(jsonIn(text), response.status) ??
       new ApiError(response.status, "unreadable", text.slice(0, 500))
     );
   }
@@ -44,14 +44,6 @@ export class ApiError extends Error {
     if (!isRecord(envelope) || !isRecord(envelope.error)) return undefined;
     const { code, message, details } = envelope.error;
     return new ApiError(status, String(code), String(message), isRecord(details) ? details : {});
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 

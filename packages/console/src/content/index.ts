@@ -6,4 +6,4 @@ export { default as LongText } from "./LongText.vue";
 export { default as MediaView } from "./MediaView.vue";
 export { DescriptionText, FileFailure, MarkdownView } from "./parts.ts";
 export { default as ResultView } from "./ResultView.vue";
-export { contentPart, inTime, mediaOf, messageOf, partOf, resultSize, shareOf, tokensOf } from "./result.ts";
+export { inTime, mediaOf, messageOf, shareOf, sizesOf } from "./result.ts";

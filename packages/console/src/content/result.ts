@@ -1,5 +1,5 @@
 import type { CallLine, CallProgress, ToolResult } from "../api/index.ts";
-import { type CodedError, callErrorText, t } from "../i18n/index.ts";
+import { type CodedError, callErrorText, formatBytes, formatNumber, t } from "../i18n/index.ts";
 import { estimateTokens, isRecord } from "../text/index.ts";
 
 /** The part of a text that the model was not given: from `from` on, up to `to`. */
@@ -70,33 +70,26 @@ export function partsOf(result: ToolResult): readonly ResultPart[] | undefined {
   return [...parts, ...others.map((one) => ({ medium: one }))];
 }
 
-/** A content block of MCP, as far as the console can show it. */
-export function partOf(block: Readonly<Record<string, unknown>>): ResultPart | undefined {
-  const { type, text, data, mimeType, uri, name, resource } = block;
+/** A content block of MCP, as far as the console can show it. What a resource holds is read as a block of its own. */
+function partOf(block: Readonly<Record<string, unknown>>): ResultPart | undefined {
+  const { type, text, data, blob, mimeType, uri, name, resource } = block;
+  if (type === "resource") return isRecord(resource) ? partOf({ ...resource, type: "content" }) : undefined;
   const mime = typeof mimeType === "string" ? mimeType : "application/octet-stream";
-  if (type === "text" && typeof text === "string") return { text };
-  if ((type === "image" || type === "audio") && typeof data === "string")
-    return { medium: medium(mime, `data:${mime};base64,${data}`) };
+  const file = (bytes: string, shown?: string) => medium(mime, `data:${mime};base64,${bytes}`, shown);
+  if ((type === "text" || type === "content") && typeof text === "string") return { text };
+  if ((type === "image" || type === "audio") && typeof data === "string") return { medium: file(data) };
+  if (type === "content" && typeof blob === "string")
+    return {
+      medium: file(
+        blob,
+        String(uri ?? mime)
+          .split("/")
+          .at(-1),
+      ),
+    };
   if (type === "resource_link" && typeof uri === "string")
     return { medium: medium("", uri, typeof name === "string" ? name : uri) };
-  return type === "resource" && isRecord(resource) ? contentPart(resource) : undefined;
-}
-
-/** What a resource holds: its text, or its bytes as a medium. */
-export function contentPart(content: Readonly<Record<string, unknown>>): ResultPart | undefined {
-  const { text, blob, mimeType, uri } = content;
-  if (typeof text === "string") return { text };
-  if (typeof blob !== "string") return undefined;
-  const mime = typeof mimeType === "string" ? mimeType : "application/octet-stream";
-  return {
-    medium: medium(
-      mime,
-      `data:${mime};base64,${blob}`,
-      String(uri ?? mime)
-        .split("/")
-        .at(-1),
-    ),
-  };
+  return undefined;
 }
 
 function medium(mime: string, url: string, name?: string): Medium {
@@ -117,6 +110,16 @@ export function resultSize(result: ToolResult, total?: number): number {
   // Of a longer text only the length is known; its bytes are estimated from the beginning.
   const text = whole.text === "" ? whole.total : shown * (whole.total / whole.text.length);
   return mediaOf(result).reduce((sum, { url }) => sum + dataSize(url), Math.round(text));
+}
+
+/** Size and tokens of the whole result, and how much of it the model was given, for people. */
+export function sizesOf(result: ToolResult, total?: number): string[] {
+  const { whole, given } = tokensOf(result, total);
+  return [
+    formatBytes(resultSize(result, total)),
+    ...(whole === 0 ? [] : [t("tools.tokens", { count: formatNumber(whole) })]),
+    ...(given === whole ? [] : [t("tools.tokensGiven", { count: formatNumber(given) })]),
+  ];
 }
 
 /** The size of a `data:` address in bytes; 0 for any other. */

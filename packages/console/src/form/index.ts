@@ -1,5 +1,5 @@
 export { withoutSecrets } from "./field-node.ts";
 export { issuesOf } from "./form-context.ts";
 export { default as SchemaForm } from "./SchemaForm.vue";
-export { normalise, readArguments } from "./schema-reader.ts";
+export { readArguments } from "./schema-reader.ts";
 export { exampleValue, startArguments } from "./start-value.ts";

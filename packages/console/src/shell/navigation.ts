@@ -3,7 +3,6 @@ import {
   BookOpen,
   CalendarClock,
   House,
-  MapPinOff,
   MessageSquare,
   Plug,
   RefreshCw,
@@ -13,18 +12,15 @@ import {
   Sparkles,
   Wrench,
 } from "@lucide/vue";
-import { type Component, h, shallowRef } from "vue";
+import { type Component, shallowRef } from "vue";
 import {
   createRouter,
   createWebHistory,
   type RouteLocationNormalized,
   type RouteRecordRaw,
   type Router,
-  RouterLink,
 } from "vue-router";
 import { ApiError } from "../api/index.ts";
-import { t } from "../i18n/index.ts";
-import { components } from "../ui/index.ts";
 
 /**
  * The pages of the navigation: each with the name of its route and of the text `navigation.NAME`, and the key that
@@ -66,17 +62,8 @@ const further: readonly RouteRecordRaw[] = [
     component: () => import("../pages/skills/SkillsPage.vue"),
     meta: { page: "skills" },
   },
-  { path: "/:rest(.*)*", name: "notFound", component: NotFound },
+  { path: "/:rest(.*)*", name: "notFound", component: () => import("../pages/NotFoundPage.vue") },
 ];
-
-function NotFound() {
-  return h(components.EmptyState, { icon: MapPinOff, text: t("notFound.text") }, () => [
-    h("h1", { class: "sr-only" }, t("notFound.text")),
-    h(RouterLink, { class: "button", to: "/" }, () => t("navigation.home")),
-  ]);
-}
-// The router takes a function without a name for one that loads a component.
-NotFound.displayName = "NotFound";
 
 /** Creates the router, which reads the address at once: first let `openSession` remove the token from it. */
 export function openRouter(): Router {

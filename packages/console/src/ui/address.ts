@@ -31,6 +31,17 @@ export function useView<View extends string>(key: string, views: () => readonly 
   });
 }
 
+/** Whether the address has a key, such as that of an open dialog. A change removes the `others`. */
+export function useFlag(key: string, ...others: readonly string[]) {
+  const route = useRoute();
+  const query = useQuery();
+  const removed = Object.fromEntries(others.map((other) => [other, undefined]));
+  return computed({
+    get: () => route.query[key] !== undefined,
+    set: (isOn) => void query.set({ ...removed, [key]: isOn ? "" : undefined }),
+  });
+}
+
 /**
  * Keeps filters in the address. Typed text is written when typing pauses; with `isStep`, one step back in the history
  * undoes a whole typed text.

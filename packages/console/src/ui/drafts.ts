@@ -1,18 +1,18 @@
 import { computed, onScopeDispose, type Ref, reactive, ref, shallowRef, toRefs, watch } from "vue";
 import type { RouteLocationNormalized } from "vue-router";
 import { ApiError, currentSession } from "../api/index.ts";
-import { sameJson } from "../text/index.ts";
+import { asJson, sameJson } from "../text/index.ts";
 import { useAttempt } from "./server-value.ts";
 
 export interface DraftOptions<Source, Form> {
   formOf(source: Source): Form;
-  /** The form as text, to show two versions beside each other. */
-  asText(form: Form): string;
+  /** The form as text, to show two versions beside each other. By default a text as it is, and else JSON. */
+  asText?(form: Form): string;
   /** Rejects with `skill_changed` when `seen` is not the version that the server has. */
   write(form: Form, seen: Source): Promise<Source>;
   read(): Promise<Source>;
   onSaved(saved: Source): void;
-  /** Tells whether a navigation keeps the unsaved text. */
+  /** Tells whether a navigation keeps the unsaved text. By default one that stays at the path does. */
   readonly survives?: Move;
   /** Tells whether there is more unsaved text, outside the form. */
   readonly hasMore?: () => boolean;
@@ -26,7 +26,7 @@ const MOST_ATTEMPTS = 5;
  * holds both versions until the person chooses one.
  */
 export function useDraft<Source, Form>(source: () => Source, options: DraftOptions<Source, Form>) {
-  const { formOf, asText } = options;
+  const { formOf, asText = (form: Form) => (typeof form === "string" ? form : asJson(form)) } = options;
   const base = shallowRef(source());
   /** Somebody else's newer version, when it differs from both the base and the typed one. */
   const theirs = shallowRef<Source>();
@@ -69,7 +69,7 @@ export function useDraft<Source, Form>(source: () => Source, options: DraftOptio
     }
   }
   watch(source, meet);
-  useUnsavedWork(() => isChanged.value || options.hasMore?.() === true, options.survives);
+  useUnsavedWork(() => isChanged.value || options.hasMore?.() === true, options.survives ?? isSamePlace());
   return reactive({
     ...toRefs(saving),
     form,

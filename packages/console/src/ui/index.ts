@@ -2,7 +2,6 @@ import type { App } from "vue";
 import ActionButton from "./ActionButton.vue";
 import CopyButton from "./CopyButton.vue";
 import DraftForm from "./DraftForm.vue";
-import ErrorNote from "./ErrorNote.vue";
 import FormField from "./FormField.vue";
 import Menu from "./Menu.vue";
 import Modal from "./Modal.vue";
@@ -11,6 +10,7 @@ import {
   CodeBlock,
   DiffView,
   EmptyState,
+  ErrorNote,
   FactList,
   FailedItem,
   ProblemNote,
@@ -66,7 +66,7 @@ declare module "vue" {
   interface GlobalComponents extends Readonly<typeof components> {}
 }
 
-export { toCall, toTool, useFilterDrafts, useQuery, useView } from "./address.ts";
+export { toCall, toTool, useFilterDrafts, useFlag, useQuery, useView } from "./address.ts";
 export { callerText, errorText, flagsOf, loopEvidence, nameOf, shownStatus, toolTime } from "./call-texts.ts";
 export { dropUnsavedWork, isSamePlace, Recent, useDraft, useUnsavedWork } from "./drafts.ts";
 export {

@@ -1,11 +1,13 @@
 import { TriangleAlert } from "@lucide/vue";
 import { type Component, type FunctionalComponent, h, type VNode } from "vue";
 import { RouterLink } from "vue-router";
+import type { ApiError } from "../api/index.ts";
 import { formatAgo, formatMoment, t } from "../i18n/index.ts";
 import { lineDiff } from "../text/index.ts";
+import ActionButton from "./ActionButton.vue";
 import { toCall } from "./address.ts";
 import CopyButton from "./CopyButton.vue";
-import { type NamedCall, nameOf } from "./call-texts.ts";
+import { errorText, type NamedCall, nameOf } from "./call-texts.ts";
 import { now } from "./screen.ts";
 
 /** Makes a component that only draws its properties, with the names of all of them. */
@@ -33,6 +35,26 @@ export const RelativeTime = part<{ at: number }>(["at"], ({ at }) =>
     formatAgo(at, Math.max(now.value, at)),
   ),
 );
+
+/** Why a read or an action failed, if it did. A read can be repeated; the note of an action can be dismissed. */
+export const ErrorNote = part<{
+  of: { readonly error: ApiError | undefined; reload?(): unknown; dismiss?(): unknown };
+}>(["of"], ({ of }) => {
+  const { error, dismiss } = of;
+  if (error === undefined) return undefined;
+  const looks = "flex items-start gap-2.5 rounded-lg border border-bad/40 bg-bad-wash px-3.5 py-2.5 text-sm";
+  return h("div", { class: looks, role: "alert" }, [
+    h(TriangleAlert, { size: 16, class: "mt-0.5 shrink-0 text-bad" }),
+    h("div", { class: "min-w-0 flex-1" }, [
+      h("p", { class: "whitespace-pre-wrap break-words" }, errorText(error)),
+      error.code !== "unreachable" && h("p", { class: "mt-0.5 font-mono text-2xs text-soft" }, error.code),
+    ]),
+    dismiss && h(ActionButton, { text: t("errors.dismiss"), small: true, onClick: () => dismiss() }),
+    !dismiss &&
+      error.code !== "forbidden" &&
+      h(ActionButton, { text: t("errors.readAgain"), small: true, onClick: () => of.reload?.() }),
+  ]);
+});
 
 /** Text to copy. `blocked` says why it cannot be copied yet. */
 export const CodeBlock = part<{ text: string; label: string; blocked?: string | undefined }>(

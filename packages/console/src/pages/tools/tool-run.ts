@@ -23,7 +23,7 @@ import {
   runTool,
 } from "../../api/index.ts";
 import { inTime } from "../../content/index.ts";
-import { keep, kept } from "../../text/index.ts";
+import { jsonIn, keep, kept } from "../../text/index.ts";
 import { Recent, waitingApprovals } from "../../ui/index.ts";
 
 export type Run = ReturnType<typeof useRun>;
@@ -174,10 +174,6 @@ export function useSavedCalls(tool: string) {
 }
 
 function read(text: string | undefined): readonly SavedCall[] {
-  try {
-    const value: unknown = JSON.parse(text ?? "[]");
-    return Array.isArray(value) ? value.filter((part) => typeof part?.name === "string") : [];
-  } catch {
-    return [];
-  }
+  const value = jsonIn(text ?? "");
+  return Array.isArray(value) ? value.filter((part) => typeof part?.name === "string") : [];
 }
