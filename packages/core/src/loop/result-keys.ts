@@ -118,18 +118,16 @@ export function textKeys(
     const key = complaintKey(text, args);
     return { resultKey: key, exactKey: key, saysError: says, isShort };
   }
-  // Whoever reads has found that there is nothing: the next day or page may still have something.
-  const complains = says && !saysNone(text);
-  if (text.length > wholeText) {
-    const { resultKey, exactKey } = longKeys(text, at, says, args);
-    return { resultKey, exactKey, saysError: complains, isShort };
-  }
-  const { resultKey, exactKey } = partKeys(text, noiseIn(text, at), 0, text.length, says, args);
+  const { resultKey, exactKey } =
+    text.length > wholeText
+      ? longKeys(text, at, says, args)
+      : partKeys(text, noiseIn(text, at), 0, text.length, says, args);
   const own = says && text.length <= shortAnswer ? withoutEchoes(text, args) : text;
   return {
     resultKey,
     exactKey: own === text ? exactKey : hashText(own.replace(/\s+/g, " ")),
-    saysError: complains,
+    // Whoever reads has found that there is nothing: the next day or page may still have something.
+    saysError: says && !saysNone(text),
     isShort,
   };
 }

@@ -1,6 +1,7 @@
 import { badOutput } from "../../error/messages.ts";
 import { ToolExecutionError, withStackOf } from "../../error/tool-error.ts";
 import { isLarge, parseJson, safeJsonSteps } from "../../schema/json.ts";
+import { isPromise } from "../../schema/library-validator.ts";
 import type { CompiledSchema, SchemaOutcome } from "../../schema/types.ts";
 import type { RawResult } from "../../tool/result.ts";
 import { toResult, toResultSteps } from "../../tool/to-result.ts";
@@ -60,7 +61,7 @@ export function run(frame: CallFrame): Promise<unknown> | undefined {
   if (environment !== undefined) return runWith(frame, environment, context);
   const output = implementation.run(context);
   if (output instanceof Promise) return output;
-  if (!isThenable(output)) {
+  if (!isPromise(output)) {
     frame.output = output;
     return;
   }
@@ -77,10 +78,6 @@ async function runWith(
   return frame.ended ? undefined : frame.tool.implementation.run(context);
 }
 
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
-}
-
 /**
  * Makes a result of what the tool returned and checks it by the output schema. An error that the tool returned fails the
  * call, like one that it threw. What needs a closure has a function of its own: V8 makes room for one in every call (168 B).
@@ -89,8 +86,8 @@ export function check(frame: CallFrame): Promise<void> | undefined {
   const { output } = frame;
   if (frame.host.events.wanted) frame.ranAt = readClock();
   frame.output = undefined;
-  if (typeof output === "string" ? output.length > LONG : isLarge(output)) return checkInSteps(frame, output);
-  return checkResult(frame, toResult(output));
+  const isLong = typeof output === "string" ? output.length > LONG : isLarge(output);
+  return isLong ? checkInSteps(frame, output) : checkResult(frame, toResult(output));
 }
 
 function checkInSteps(frame: CallFrame, output: unknown): Promise<void> {
