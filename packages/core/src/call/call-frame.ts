@@ -344,8 +344,8 @@ export class CallHistory {
       this.#forget(frame);
       return;
     }
-    const oldest = this.#ring[this.#next];
-    if (oldest !== undefined) this.#forget(oldest);
+    // An ended call is no longer in the processor's cache: it is only looked at if there is something to forget.
+    if (this.#chosen.size > 0) this.#forget(this.#ring[this.#next]);
     this.#ring[this.#next] = frame;
     this.#next = this.#next + 1 === this.#limit ? 0 : this.#next + 1;
   }

@@ -347,10 +347,8 @@ function explain(frame: CallFrame): void {
   const notes: Record<string, unknown> = {};
   const { input } = shownInput(frame);
   if (flags.edited) notes.editedArguments = input;
-  if (flags.repaired) notes.repaired = true;
-  if (flags.dropped) notes.dropped = flags.dropped;
-  if (flags.outputMismatch) notes.outputMismatch = flags.outputMismatch;
-  if (flags.overran) notes.overran = flags.overran;
+  for (const flag of ["repaired", "dropped", "outputMismatch", "overran"] as const)
+    if (flags[flag]) notes[flag] = flags[flag];
   if (Object.keys(notes).length === 0) return;
   const said = flags.edited
     ? `\n\n(A person changed the arguments before it ran: ${JSON.stringify(clip(input))})`

@@ -3,7 +3,7 @@ import type { EntryIndex } from "./entry-index.ts";
 import { loopClears, loopEvidence } from "./loop-messages.ts";
 import { predict } from "./prediction.ts";
 import { signals } from "./signals.ts";
-import { blockedBeforeStop, fullWeight, roundsNeeded } from "./thresholds.ts";
+import { blockedBeforeStop, fullWeight, roundsNeeded, windowOf } from "./thresholds.ts";
 import {
   type Inferred,
   isSameOutcome,
@@ -46,7 +46,8 @@ export function assessLast({ entries }: LoopState): LoopVerdict {
   const head = entries[end]!;
   // Every signal needs an answer that was there before, or a failure.
   if (head.isNew && !head.isKnown && !head.isError && !head.refused && !head.similar) return noLoop;
-  return judge(entries, end, head, head.executed ? nudgeRank : stopRank);
+  const window = windowOf(entries);
+  return judge(window, window.length - 1, head, head.executed ? nudgeRank : stopRank);
 }
 
 /**
@@ -61,7 +62,7 @@ export function assessNext(
     if (state.stopped !== undefined) return state.stopped;
     const prediction = predict(state.entries, candidate, state.total + 1, state.busy ?? 0, state.index);
     if (prediction === undefined) return noLoop;
-    const verdict = judge(state.entries, prediction.end, prediction.head, stopRank);
+    const verdict = judge(windowOf(state.entries), prediction.end, prediction.head, stopRank);
     return verdict.action === "nudge" ? noLoop : verdict;
   } catch {
     return noLoop;

@@ -1,13 +1,13 @@
 import { argumentTokens, isSameKey, markOfKey, similarity } from "./arguments.ts";
 import type { EntryIndex } from "./entry-index.ts";
 import { namesCommand, seemsReadOnly, seemsToChange, seemsToWait } from "./inference.ts";
-import { nearIdentical, waitingTime } from "./thresholds.ts";
+import { nearIdentical, waitingTime, windowSize } from "./thresholds.ts";
 import { isSameRound, type LoopCandidate, type LoopEntry, type LoopRecord, mayBeSame } from "./types.ts";
 
 /** A call that has not run, with its predicted result. */
 interface LoopPrediction {
   readonly head: LoopEntry;
-  /** The calls before it are `entries[0..end)`. */
+  /** The calls before it are the remembered ones, up to this index. */
   readonly end: number;
 }
 
@@ -25,12 +25,13 @@ export function predict(
 ): LoopPrediction | undefined {
   const mark = markOfKey(candidate.argsKey);
   const isSurelyNew = known !== undefined && !known.mayHave(mark);
+  const oldest = Math.max(0, entries.length - windowSize);
   let end = entries.length;
   let twin: LoopEntry | undefined;
   let isTwinCurrent = false;
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
-  for (let index = end - 1; index >= 0; index--) {
+  for (let index = end - 1; index >= oldest; index--) {
     const entry = entries[index]!;
     // The candidate has passed the checks of name, arguments and permissions, so earlier refusals for these say nothing
     // about it; only a person's denial does.
@@ -60,7 +61,7 @@ export function predict(
   const model = twin ?? sibling;
   if (model === undefined) return undefined;
   const { tool, args } = candidate;
-  const last = entries[end - 1];
+  const last = end === oldest ? undefined : entries[end - 1];
   const follows = model === last;
   const isRead =
     candidate.readOnly || (twin?.readOnly ?? isReadByInference(candidate, args, { isToolStable: false }));
@@ -68,7 +69,9 @@ export function predict(
   const similar = isCompared && args !== undefined && isNearIdentical(argumentTokens(args), model.tokens);
   // Without an identical call only two signals apply: the same error, and a series of equal results.
   if (twin === undefined && !similar) {
-    const isLikely = model.isError ? isWithinAttempts(entries, end, model, args, isRead) : follows && isRead;
+    const isLikely = model.isError
+      ? isWithinAttempts(entries.slice(oldest, end), model, args, isRead)
+      : follows && isRead;
     if (!isLikely) return undefined;
   }
 
@@ -93,7 +96,7 @@ export function predict(
     similar,
     tokens: undefined,
   };
-  return { head, end };
+  return { head, end: end - oldest };
 }
 
 /** How many attempts it takes where no two have a word in common: each may ask for another thing. */
@@ -106,14 +109,13 @@ const attemptsWithoutLikeness = 7;
  */
 function isWithinAttempts(
   entries: readonly LoopEntry[],
-  end: number,
   model: LoopEntry,
   args: unknown,
   isRead: boolean,
 ): boolean {
   const attempts: (readonly number[])[] = [];
   const failing = new Set<string>();
-  for (let index = end - 1; index >= 0; index--) {
+  for (let index = entries.length - 1; index >= 0; index--) {
     const { tool, exactKey, isError, tokens, changedWorld } = entries[index]!;
     if (changedWorld) break;
     if (!isError || exactKey !== model.exactKey) continue;

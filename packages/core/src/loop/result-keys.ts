@@ -114,27 +114,49 @@ export function textKeys(
 ): ResultKeys {
   const says = !isError && saysError(text);
   const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
-  const told = { saysError: says, isShort };
-  if (isError || (says && !reads?.())) return { ...complaintKeys(text, args), ...told };
-  // Whoever reads has found that there is nothing: the next day or page may still have something.
-  if (says && saysNone(text)) told.saysError = false;
-  const isVain = says && text.length <= shortAnswer;
-  const keysOf = (noise: Noise | undefined, from: number, to: number): Keys => {
-    if (noise === undefined || !noise.isAside) {
-      const key = hashText(text, from, to);
-      return { resultKey: key, exactKey: key };
-    }
-    const isData = !says && text.length < tellingResultLength;
-    return {
-      resultKey: hashWithout(text, noise.spans, from, to),
-      exactKey: hashWithout(text, withoutIds(text, noise, isData, args), from, to),
-    };
-  };
-  if (text.length <= wholeText) {
-    const keys = keysOf(noiseIn(text, at), 0, text.length);
-    const own = isVain ? withoutEchoes(text, args) : text;
-    return { ...keys, ...(own !== text && { exactKey: hashText(own.replace(/\s+/g, " ")) }), ...told };
+  if (isError || (says && !reads?.())) {
+    const key = complaintKey(text, args);
+    return { resultKey: key, exactKey: key, saysError: says, isShort };
   }
+  const { resultKey, exactKey } =
+    text.length > wholeText
+      ? longKeys(text, at, says, args)
+      : partKeys(text, noiseIn(text, at), 0, text.length, says, args);
+  const own = says && text.length <= shortAnswer ? withoutEchoes(text, args) : text;
+  return {
+    resultKey,
+    exactKey: own === text ? exactKey : hashText(own.replace(/\s+/g, " ")),
+    // Whoever reads has found that there is nothing: the next day or page may still have something.
+    saysError: says && !saysNone(text),
+    isShort,
+  };
+}
+
+type Keys = Pick<ResultKeys, "resultKey" | "exactKey">;
+
+/** The keys of a part of a text without its noise. */
+function partKeys(
+  text: string,
+  noise: Noise | undefined,
+  from: number,
+  to: number,
+  says: boolean,
+  args: unknown,
+): Keys {
+  if (noise === undefined || !noise.isAside) {
+    const key = hashText(text, from, to);
+    return { resultKey: key, exactKey: key };
+  }
+  const isData = !says && text.length < tellingResultLength;
+  return {
+    resultKey: hashWithout(text, noise.spans, from, to),
+    exactKey: hashWithout(text, withoutIds(text, noise, isData, args), from, to),
+  };
+}
+
+function longKeys(text: string, at: number, says: boolean, args: unknown): Keys {
+  const keysOf = (noise: Noise | undefined, from: number, to: number) =>
+    partKeys(text, noise, from, to, says, args);
   const headEnd = cutBeforeLine(text, wholeEnd);
   const tailStart = cutBeforeLine(text, text.length - wholeEnd);
   const [ofHead, ofTail] = [noiseIn(text, at, 0, headEnd), noiseIn(text, at, tailStart, text.length)];
@@ -147,19 +169,17 @@ export function textKeys(
         keysOf(noiseIn(text, at, from, to), from, to),
       )
     : [];
-  const join = (key: "resultKey" | "exactKey", isSampled: boolean) =>
+  const join = (key: keyof Keys, isSampled: boolean) =>
     hashText(`${head[key]} ${isSampled ? read.map((line) => line[key]).join(" ") : middle} ${tail[key]}`);
-  return { resultKey: join("resultKey", isFull), exactKey: join("exactKey", isFull && says), ...told };
+  return { resultKey: join("resultKey", isFull), exactKey: join("exactKey", isFull && says) };
 }
 
-type Keys = Pick<ResultKeys, "resultKey" | "exactKey">;
-
 /**
- * The keys of an error: its words. A program that fails in one way numbers its lines, processes and attempts anew each time,
+ * The key of an error: its words. A program that fails in one way numbers its lines, processes and attempts anew each time,
  * and repeats what it was given. So words with digits are left out, unless they say how far something is, are a status of
  * HTTP, or are an argument: an error about another id is another error.
  */
-function complaintKeys(text: string, args: unknown): Keys {
+function complaintKey(text: string, args: unknown): string {
   const isLong = text.length > 2 * wholeEnd;
   const headEnd = isLong ? cutBeforeLine(text, wholeEnd) : text.length;
   const tailStart = isLong ? cutBeforeLine(text, text.length - wholeEnd) : text.length;
@@ -174,8 +194,7 @@ function complaintKeys(text: string, args: unknown): Keys {
     // A browser names what is on a page anew with each look at it: ref=e41.
     return named.has(word) && !all.endsWith("ref=", index) ? word : "";
   });
-  const key = hashText(/\p{L}/u.test(words) ? words.replace(/\s+/g, " ") : text);
-  return { resultKey: key, exactKey: key };
+  return hashText(/\p{L}/u.test(words) ? words.replace(/\s+/g, " ") : text);
 }
 
 const NUMBERED = /\w*\d\w*(?:[.,:-](?:\w*\d\w*|[0-9a-f]{4,}\b))*(?: (?:m?s|m?secs?|seconds?|minutes?)\b)?/g;

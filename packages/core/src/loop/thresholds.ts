@@ -1,7 +1,12 @@
-import type { LoopLadder } from "./types.ts";
+import type { LoopEntry, LoopLadder } from "./types.ts";
 
 /** How many calls are remembered. */
 export const windowSize = 24;
+
+/** The remembered calls of a memory, which may still hold some before them. */
+export function windowOf(entries: readonly LoopEntry[]): readonly LoopEntry[] {
+  return entries.length <= windowSize ? entries : entries.slice(-windowSize);
+}
 
 /** How many answers are remembered since the last change. */
 export const mostAnswers = 64;

@@ -67,8 +67,7 @@ export class JsonSchemaValidator implements CompiledSchema {
       }
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
-      if (dropped === undefined && !isLarge) return { ok: true, value: copy };
-      return { ok: true, value: copy, ...(dropped && { dropped }), ...(isLarge && { isLarge }) };
+      return accepted(copy, isLarge, dropped);
     } catch (error) {
       if (SchemaError.is(error)) throw error;
       return { ok: false, issues: [describeFailure(error)] };
@@ -97,14 +96,14 @@ export class JsonSchemaValidator implements CompiledSchema {
   #validateStrict(copy: unknown, check: ValidateFunction, isLarge: boolean): SchemaOutcome {
     this.#needsNoGuide ??= !this.#facts.usesReferences && isOpenThroughout(this.#schema);
     // Without references there are no steps to be counted.
-    if (this.#needsNoGuide && check(copy)) return { ok: true, value: copy, ...(isLarge && { isLarge }) };
+    if (this.#needsNoGuide && check(copy)) return accepted(copy, isLarge);
     this.#guide ??= new KeyGuide(this.#schema);
     const issues = this.#guide
       .find(copy)
       .unlisted.map(({ parent, key, value, known }) => unknownKey(parent, key, value, known));
     if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
     if (!check(copy)) issues.push(...this.#issues(copy, check));
-    if (issues.length === 0) return { ok: true, value: copy, ...(isLarge && { isLarge }) };
+    if (issues.length === 0) return accepted(copy, isLarge);
     return { ok: false, issues: issues.slice(0, maximumIssues) };
   }
 
@@ -124,6 +123,11 @@ export class JsonSchemaValidator implements CompiledSchema {
     }
     return jsonSchemaIssues(this.#explain.errors ?? firstErrors, copy, this.#schema);
   }
+}
+
+function accepted(value: unknown, isLarge: boolean, dropped?: string[]): SchemaOutcome {
+  if (dropped === undefined && !isLarge) return { ok: true, value };
+  return { ok: true, value, ...(dropped && { dropped }), ...(isLarge && { isLarge }) };
 }
 
 /**

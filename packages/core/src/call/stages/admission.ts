@@ -51,7 +51,7 @@ export function resolve(frame: CallFrame): void {
   frame.entry = entry;
   frame.toolName = entry.info.name;
   if (current !== entry) frame.current = current;
-  if (current.info.disabled) refuseDisabled(frame, current.info);
+  refuseDisabled(frame, current.info);
   const { maxDepth } = host.settings;
   if (frame.depth > maxDepth) throw frame.refusal(ToolExecutionError, tooDeep(frame.shownName, maxDepth));
 }
@@ -64,7 +64,6 @@ function refuseDisabled(frame: CallFrame, now: ToolInfo): void {
 /** Refuses a tool that the caller may not use, before an error can reveal its schema. */
 export function reach(frame: CallFrame): void {
   const { parent, options } = frame;
-  if (options.allow === undefined && parent === undefined) return;
   const { info } = frame.tool;
   if (options.allow?.(info) !== false && (parent === undefined || isWithinReach(info, parent))) return;
   throw frame.refusal(PermissionDeniedError, outOfReach(info.name, parent?.shownName));
@@ -136,7 +135,7 @@ function fault(frame: CallFrame, thrown: unknown): never {
 
 export function accept(frame: CallFrame, outcome: SchemaOutcome): void {
   if (!outcome.ok) throw misfit(frame, outcome);
-  if (outcome.dropped !== undefined && outcome.dropped.length > 0) frame.flag().dropped = outcome.dropped;
+  if (outcome.dropped?.length) frame.flag().dropped = outcome.dropped;
   // The validator gets an object and returns one, unless the schema's author transforms it.
   frame.input = outcome.value as Record<string, unknown>;
   frame.isLarge = outcome.isLarge === true;

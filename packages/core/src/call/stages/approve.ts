@@ -10,10 +10,7 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Obtains consent if the policy asks for it. Anything but a clear yes is a denial. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
-  const { mock, host, tool, current } = frame;
-  const policy = mock?.approval ?? host.settings.approval;
-  const isSafe = tool.info.metadata.dangerous !== true && current?.info.metadata.dangerous !== true;
-  return policy?.decide === undefined && isSafe ? undefined : consent(frame);
+  return policyOf(frame)?.decide === undefined && !isDangerous(frame) ? undefined : consent(frame);
 }
 
 /**
