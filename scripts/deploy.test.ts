@@ -128,6 +128,15 @@ describe("deploy/Containerfile", () => {
     expect(lines.indexOf(users[0]!)).toBeGreaterThan(lines.findLastIndex((line) => line.startsWith("RUN ")));
   });
 
+  it("has the folders that it writes to made for its user, and for each process of compose.yaml its own", () => {
+    const volumes = /^VOLUME (.*)$/m.exec(text)![1]!.split(" ");
+    const made = /install --directory --owner 7300 --group 7300 (.*)$/m.exec(text)![1]!.split(" ");
+    expect(made).toEqual(volumes);
+    const compose: Json = parseDocument(read("deploy/compose.yaml"), { merge: true }).toJS();
+    expect(compose.services["server-1"].volumes).toEqual(expect.arrayContaining(volumes));
+    expect(compose.services["worker-1"].volumes).toEqual(expect.arrayContaining(volumes));
+  });
+
   it("packs packages that there are, and starts a command that the program takes", () => {
     const names = [...text.matchAll(/--workspace (\S+)/g)].map(([, name]) => name);
     const known = ["core", "words", "server"].map(

@@ -223,7 +223,7 @@ export class LaneWorker {
       this.#tell(server, callId, { kind: "declined" });
       return;
     }
-    if (!(await this.#take(handover, written, age))) return;
+    if (!(await this.#take(handover, text, age))) return;
     const performed: Performed = { server, events: [], timer: undefined, pause: undefined };
     this.#performed.set(callId, performed);
     // Most calls have ended before it would be told that they began.
@@ -257,12 +257,16 @@ export class LaneWorker {
     }
   }
 
-  /** Makes the call one of this process, unless another has it or had it and may not be followed. */
-  async #take(handover: Handover, written: string, age: number): Promise<boolean> {
+  /**
+   * Makes the call one of this process, unless another has it or had it and may not be followed. `text` is the handover when
+   * it came with the job: then the row may not be written.
+   */
+  async #take(handover: Handover, text: string | undefined, age: number): Promise<boolean> {
     const { lanes } = this.#options.calls;
     const { call, lane, instance, isIdempotent, started } = handover;
     const { callId } = call;
-    const unwritten = started && { call: started, lane, handover: written };
+    const unwritten =
+      started === undefined || text === undefined ? undefined : { call: started, lane, handover: text };
     for (let waited = age; ; waited += ROW_EVERY) {
       if (await lanes.take(callId, instance, unwritten)) return true;
       const row = await lanes.read(callId);

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ToolInfo } from "@toolrack/core";
 import { toDefinition } from "@toolrack/core/format";
 import { hashValue } from "@toolrack/core/internal";
@@ -192,12 +193,15 @@ interface LaneCount {
   /** How many calls of this process have ended since `countedAt`. */
   ended: number;
   countedAt: number;
+  /** Resolves when the queues have been counted that were asked at `countedAt`. */
+  counting: Promise<void>;
 }
 
 const USUAL_MOST_WAITING = 1_000;
+/** Milliseconds between two counts of a lane's queues, and for how long somebody who looks at a lane waits for one. */
 const COUNT_EVERY = 500;
 
-/** How many calls wait in each lane, as far as it is known without waiting for Redis. */
+/** How many calls wait in each lane. What a call needs of it is known without waiting for Redis. */
 export class LaneCounts {
   readonly #options: LaneCountsOptions;
   readonly #counts = new Map<string, LaneCount>();
@@ -206,8 +210,10 @@ export class LaneCounts {
     this.#options = options;
   }
 
-  waiting(lane: string): number {
-    return Math.max(0, this.#count(lane).waiting);
+  async waiting(lane: string): Promise<number> {
+    const count = this.#count(lane);
+    await Promise.race([count.counting, sleep(COUNT_EVERY, undefined, { ref: false })]);
+    return Math.max(0, count.waiting);
   }
 
   /** A call of this process has come to the lane, has begun at a worker, has ended. */
@@ -234,7 +240,7 @@ export class LaneCounts {
   #count(lane: string): LaneCount {
     let count = this.#counts.get(lane);
     if (count === undefined) {
-      count = { waiting: 0, perSecond: 0, ended: 0, countedAt: 0 };
+      count = { waiting: 0, perSecond: 0, ended: 0, countedAt: 0, counting: Promise.resolve() };
       this.#counts.set(lane, count);
     }
     const now = Date.now();
@@ -243,7 +249,7 @@ export class LaneCounts {
       count.perSecond = count.countedAt === 0 ? 0 : (count.ended * 1_000) / since;
       count.ended = 0;
       count.countedAt = now;
-      void this.#recount(lane, count);
+      count.counting = this.#recount(lane, count);
     }
     return count;
   }

@@ -150,7 +150,7 @@ export class Lanes implements CallDispatcher {
   }
 
   /** All lanes that have a tool here or a worker, by their names. */
-  list(): LaneView[] {
+  list(): Promise<LaneView[]> {
     const lanes = new Map<string, { tools: string[]; workers: WorkerView[] }>();
     const at = (lane: string) => {
       const found = lanes.get(lane) ?? { tools: [], workers: [] };
@@ -163,9 +163,10 @@ export class Lanes implements CallDispatcher {
     }
     for (const worker of this.directory.list())
       for (const lane of worker.lanes) at(lane).workers.push(worker);
-    return [...lanes]
-      .sort(([one], [other]) => (one < other ? -1 : 1))
-      .map(([name, rest]) => ({ name, waiting: this.#counts.waiting(name), ...rest }));
+    const sorted = [...lanes].sort(([one], [other]) => (one < other ? -1 : 1));
+    return Promise.all(
+      sorted.map(async ([name, rest]) => ({ name, waiting: await this.#counts.waiting(name), ...rest })),
+    );
   }
 
   /** How long a caller should wait, in seconds, when the lane of the tool has a full queue. */

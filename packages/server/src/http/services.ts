@@ -45,7 +45,7 @@ export interface HttpServices extends ServedApp {
   /** The servers and workers on the same database. */
   readonly nodes: Nodes;
   /** The lanes with their workers. Undefined without Redis. */
-  readonly lanes: { list(): readonly LaneView[] } | undefined;
+  readonly lanes: { list(): Promise<readonly LaneView[]> } | undefined;
   /** Sends requests on to the nodes that they belong to. Undefined when there can be no others. */
   readonly forwarder: Forwarder | undefined;
   /** Ends this node, or asks another to end, once its calls have. */

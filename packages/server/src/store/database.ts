@@ -25,7 +25,7 @@ export interface OpenedDatabase {
    * With PostgreSQL: runs a statement that each connection prepares once, by its name. For what every call needs: parsing
    * and planning the statement costs more than running it.
    */
-  readonly prepared?: (statement: PreparedStatement) => Promise<void>;
+  readonly prepared?: (statement: PreparedStatement) => Promise<string[]>;
   close(): Promise<void>;
 }
 

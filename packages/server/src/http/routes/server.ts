@@ -200,7 +200,7 @@ export function nodeRoutes({ nodes, lanes, drain }: HttpServices): Route[] {
         "The nodes, and the lanes.",
         s.object({ items: s.list(s.ref("Node")), lanes: s.list(s.ref("Lane")) }),
       ],
-      handle: () => ({ items: nodes.list(), lanes: (lanes?.list() ?? []).map(laneOf) }),
+      handle: async () => ({ items: nodes.list(), lanes: ((await lanes?.list()) ?? []).map(laneOf) }),
     }),
     route("POST /api/nodes/{id}/drain", "drainNode", "Has a node hand over and end", {
       description:

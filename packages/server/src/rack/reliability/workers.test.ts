@@ -127,15 +127,17 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
   });
 
   it("keeps the limit of a tool over all workers, and refuses calls when the queue is full", async () => {
-    const burst = await Promise.all(
-      Array.from({ length: 12 }, () => server.call("limited", { n: 1, ms: 150 })),
-    );
+    const calling = Promise.all(Array.from({ length: 12 }, () => server.call("limited", { n: 1, ms: 150 })));
+    const running = async () => (await server.ask("/api/calls?status=running")).body.items.length;
+    while ((await running()) < 4) await sleep(1);
+    expect((await server.ask("/api/nodes")).body.lanes[0].waiting).toBeGreaterThan(0);
+    const burst = await calling;
     const lines = linesOf(workspace.directory, "limited.txt");
     let most = 0;
-    let running = 0;
+    let begun = 0;
     for (const line of lines) {
-      running += line === "begin" ? 1 : -1;
-      most = Math.max(most, running);
+      begun += line === "begin" ? 1 : -1;
+      most = Math.max(most, begun);
     }
     expect(most).toBe(1);
     const busy = burst.filter(({ status }) => status === 429);

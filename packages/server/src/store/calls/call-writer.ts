@@ -168,9 +168,14 @@ export class CallWriter {
    * with that id already.
    */
   async hand(row: CallRow): Promise<void> {
-    this.#starts.entries.delete(row.call_id);
-    this.#running.add(row.call_id);
+    this.handed(row.call_id);
     await this.#table.write([row], []);
+  }
+
+  /** Makes the record of a call replace the row with which it is handed over. */
+  handed(callId: string): void {
+    this.#starts.entries.delete(callId);
+    this.#running.add(callId);
   }
 
   /** Another process has recorded the call. */

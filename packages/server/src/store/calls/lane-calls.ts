@@ -1,5 +1,4 @@
 import type { ToolErrorResponse } from "@toolrack/core";
-import { CompiledQuery } from "kysely";
 import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
 import { isDuplicateKey, isTransientError } from "../database-errors.ts";
@@ -36,22 +35,27 @@ export interface LaneHandover {
 interface LaneCallsParts {
   readonly blobs: Pick<Blobs, "write" | "read">;
   readonly instance: Instance;
-  readonly writer: Pick<CallWriter, "hand" | "postpone" | "claim" | "adopt" | "release">;
+  readonly writer: Pick<CallWriter, "hand" | "handed" | "postpone" | "claim" | "adopt" | "release">;
 }
 
-/** A call that this process takes, and whose row may not be written. */
-interface Take {
+/** A call that this process hands over or takes. Its row may be written or not. */
+interface Owning {
   readonly row: CallRow;
-  /** The process that has the call if the row is written. */
+  /** The process that has the call if the row is written: this one when it hands the call over. */
   readonly from: string;
-  readonly taken: PromiseWithResolvers<boolean>;
+  readonly owned: PromiseWithResolvers<boolean>;
 }
 
-/** Writes rows of calls, or takes those over that the processes in $2 have, in one way there and back. Returns what it got. */
-const takeText = `insert into calls (${callColumns})
+/**
+ * Writes rows of calls, or changes those that the processes in $2 have, in one way there and back. Returns what it got.
+ * A row that has no lane is changed by its own process only: before it hands the call over, or after it took the call back.
+ */
+const ownText = `insert into calls (${callColumns})
   select ${callColumns} from json_populate_recordset(null::calls, $1)
-  on conflict (call_id) do update set instance = excluded.instance
-    where calls.state = 'running' and calls.lane is not null and calls.instance = $2::jsonb ->> calls.call_id
+  on conflict (call_id) do update
+    set instance = excluded.instance, lane = excluded.lane, more = excluded.more, more_blob = excluded.more_blob
+    where calls.state = 'running' and calls.instance = $2::jsonb ->> calls.call_id
+      and (calls.lane is not null or calls.instance = excluded.instance)
   returning call_id`;
 
 /**
@@ -62,9 +66,9 @@ const takeText = `insert into calls (${callColumns})
 export class LaneCalls {
   readonly #database: OpenedDatabase;
   readonly #parts: LaneCallsParts;
-  /** Calls to be taken by the next statement, by their ids. */
-  #takes = new Map<string, Take>();
-  #taking: Promise<void> | undefined;
+  /** Calls that are part of the next statement, by their ids. */
+  #ownings = new Map<string, Owning>();
+  #isOwning = false;
 
   constructor(database: OpenedDatabase, parts: LaneCallsParts) {
     this.#database = database;
@@ -90,8 +94,13 @@ export class LaneCalls {
     const isLong = handover.length > LONGEST_INLINE;
     const blob = isLong ? await blobs.write(handover) : undefined;
     const handed = { lane, more: isLong ? null : handover, more_blob: blob?.name ?? null };
+    const row = { ...toStartedRow(call, instance.id), ...handed };
+    if (this.#database.prepared !== undefined) {
+      writer.handed(row.call_id);
+      return this.#own(row, instance.id);
+    }
     try {
-      await writer.hand({ ...toStartedRow(call, instance.id), ...handed });
+      await writer.hand(row);
       return true;
     } catch (error) {
       if (!isDuplicateKey(error)) throw error;
@@ -145,8 +154,8 @@ export class LaneCalls {
     const { call, lane, handover: more } = unwritten ?? {};
     const row = call && { ...toStartedRow(call, instance.id), lane: lane ?? null, more: more ?? null };
     const isTaken =
-      row !== undefined && this.#database.engine === "postgres"
-        ? this.#takeWithOthers(row, from)
+      row !== undefined && this.#database.prepared !== undefined
+        ? this.#own(row, from)
         : this.#takeAlone(toKey(callId), from, row);
     if (!(await isTaken)) return false;
     writer.adopt(toKey(callId));
@@ -175,40 +184,45 @@ export class LaneCalls {
   }
 
   /** Calls that come while a statement is under way share the next one. */
-  #takeWithOthers(row: CallRow, from: string): Promise<boolean> {
+  #own(row: CallRow, from: string): Promise<boolean> {
     // Of two jobs for one call, the first gets it.
-    if (this.#takes.has(row.call_id)) return Promise.resolve(false);
-    const taken = Promise.withResolvers<boolean>();
-    this.#takes.set(row.call_id, { row, from, taken });
-    this.#taking ??= this.#takeAll().finally(() => {
-      this.#taking = undefined;
-    });
-    return taken.promise;
+    if (this.#ownings.has(row.call_id)) return Promise.resolve(false);
+    const owned = Promise.withResolvers<boolean>();
+    this.#ownings.set(row.call_id, { row, from, owned });
+    if (!this.#isOwning) void this.#ownAll();
+    return owned.promise;
   }
 
   /** Never rejects: a failure is passed to the promise of each call. */
-  async #takeAll(): Promise<void> {
-    // The first is taken at once. Without this wait, `#taking` would be cleared before it is set.
+  async #ownAll(): Promise<void> {
+    this.#isOwning = true;
+    // Others of this moment come along.
     await undefined;
-    while (this.#takes.size > 0) {
-      const takes = [...this.#takes.values()];
-      this.#takes = new Map();
-      const values = [
-        JSON.stringify(takes.map(({ row }) => row)),
-        JSON.stringify(Object.fromEntries(takes.map(({ row, from }) => [row.call_id, from]))),
-      ];
-      try {
-        const query = CompiledQuery.raw(takeText, values);
-        const { rows } = await this.#database.db.executeQuery<{ call_id: string }>(query);
-        const got = new Set(rows.map(({ call_id }) => call_id));
-        for (const { row, taken } of takes) taken.resolve(got.has(row.call_id));
-      } catch (error) {
-        // One row that the database refuses must not keep the others from being taken.
-        const isForAll = takes.length === 1 || isTransientError(error);
-        for (const { row, from, taken } of takes)
-          if (isForAll) taken.reject(error);
-          else this.#takeAlone(row.call_id, from, row).then(taken.resolve, taken.reject);
-      }
+    for (let all = [...this.#ownings.values()]; all.length > 0; all = [...this.#ownings.values()]) {
+      this.#ownings = new Map();
+      const error = await this.#ownThese(all);
+      // One row that the database refuses must not keep the others from being written.
+      const isForAll = all.length === 1 || isTransientError(error);
+      for (const one of error === undefined ? [] : all)
+        if (isForAll) one.owned.reject(error);
+        else await this.#ownThese([one]).then((own) => own !== undefined && one.owned.reject(own));
+    }
+    this.#isOwning = false;
+  }
+
+  /** Resolves with the error when nothing was written. */
+  async #ownThese(all: readonly Owning[]): Promise<unknown> {
+    const values = [
+      JSON.stringify(all.map(({ row }) => row)),
+      JSON.stringify(Object.fromEntries(all.map(({ row, from }) => [row.call_id, from]))),
+    ];
+    try {
+      const found = await this.#database.prepared?.({ name: "own", text: ownText, values });
+      const got = new Set(found);
+      for (const { row, owned } of all) owned.resolve(got.has(row.call_id));
+      return undefined;
+    } catch (error) {
+      return error;
     }
   }
 

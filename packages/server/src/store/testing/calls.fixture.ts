@@ -24,6 +24,57 @@ export function testCalls(place: TestPlace): void {
     return record;
   };
 
+  describe("calls of lanes", () => {
+    /** The server's processes that answer this database's clients. Only PostgreSQL tells. */
+    const backends = async (): Promise<number[]> => {
+      if (!options.url?.startsWith("postgres")) return [];
+      const { default: pg } = await import("pg");
+      const client = new pg.Client(options.url);
+      await client.connect();
+      const { rows } = await client.query<{ pid: number }>(
+        "select pid from pg_stat_activity where datname = current_database() and application_name = 'toolrack'",
+      );
+      await client.end();
+      return rows.map(({ pid }) => pid);
+    };
+
+    test("are each taken by one process, which hands over and takes at the same time, over kept connections", async () => {
+      const worker = await place.open(options);
+      const other = await place.open(options);
+      const server = store.calls.lanes.instance;
+      let known: number[] = [];
+      for (let round = 0; round < 3; round++) {
+        const handovers = Array.from({ length: 40 }, () => ({
+          ...{ call: makeStart(makeRecord()), lane: "heavy", handover: "what it needs" },
+        }));
+        const outcomes = await Promise.all(
+          handovers.map((handover) => {
+            const { callId } = handover.call;
+            const take = ({ calls }: Store) => calls.lanes.take(callId, server, handover);
+            return Promise.all([store.calls.lanes.hand(handover), take(worker), take(other)]);
+          }),
+        );
+        for (const [at, [, byWorker, byOther]] of outcomes.entries()) {
+          const { callId } = handovers[at]!.call;
+          const winner = byWorker ? worker : other;
+          expect([callId, byWorker, byOther]).toEqual([callId, byWorker, !byWorker]);
+          expect(await store.calls.lanes.read(callId)).toEqual({
+            instance: winner.calls.lanes.instance,
+            handover: "what it needs",
+          });
+        }
+        const now = await backends();
+        expect(now).toEqual(expect.arrayContaining(known));
+        known = now;
+      }
+      const left = await store.calls.lanes.open();
+      for (const { callId, instance } of left)
+        await store.calls.lanes.settle(callId, instance, {
+          ...{ name: "OutcomeUnknownError", code: "outcome_unknown", message: "", recoverable: true },
+        });
+    });
+  });
+
   describe("a record", () => {
     test("comes back as it was given", async () => {
       const error = {
