@@ -58,6 +58,10 @@ export class ToolIndex {
     return this.#slots.size;
   }
 
+  has(key: string): boolean {
+    return this.#slots.has(key);
+  }
+
   /** Adds a document, or replaces the document that has the same key. Never throws, whatever the tool's texts contain. */
   add(document: SearchDocument): void {
     const { key, name, aliases = [] } = document;
@@ -82,11 +86,10 @@ export class ToolIndex {
   /** Returns whether the key was there. */
   remove(key: string): boolean {
     const slot = this.#slots.get(key);
-    const document = slot === undefined ? undefined : this.#documents[slot];
-    if (slot === undefined || document === undefined) return false;
+    if (slot === undefined) return false;
     this.#postings.remove(slot);
     this.#meanings?.remove(slot);
-    for (const spelling of document.spellings) {
+    for (const spelling of this.#documents[slot]!.spellings) {
       const slots = this.#named.get(spelling);
       slots?.delete(slot);
       if (slots?.size === 0) this.#named.delete(spelling);
