@@ -173,19 +173,23 @@ async function measureRack(tool: string, many: number, env: Record<string, strin
   }
 }
 
-/** Makes calls for some seconds, after a warm-up of two. `undefined` among the processes stands for this one. */
+/**
+ * Makes calls for some seconds. `undefined` among the processes stands for this one. Before, everybody is warmed up with as many
+ * in flight as there ever are: with one, what takes longer would have made fewer calls, and would still be compiled while it
+ * is measured.
+ */
 async function measure(
   many: number,
   processes: readonly (ChildProcess | undefined)[],
   call: (n: number) => Promise<void>,
 ): Promise<FleetSample> {
   const cpu = () => processes.reduce((sum, one) => sum + cpuOf(one?.pid ?? process.pid), 0);
-  const run = async (milliseconds: number) => {
+  const run = async (milliseconds: number, together: number) => {
     const end = performance.now() + milliseconds;
     const times: number[] = [];
     let n = 0;
     await Promise.all(
-      Array.from({ length: many }, async () => {
+      Array.from({ length: together }, async () => {
         while (performance.now() < end) {
           const before = performance.now();
           await call(n++);
@@ -195,10 +199,11 @@ async function measure(
     );
     return times.sort((one, other) => one - other);
   };
-  await run(2_000);
+  await run(6_000, 64);
+  await run(500, many);
   const before = cpu();
   const since = performance.now();
-  const times = await run(seconds * 1_000);
+  const times = await run(seconds * 1_000, many);
   const elapsed = (performance.now() - since) / 1_000;
   return {
     p50: times[Math.floor(times.length / 2)]!,
