@@ -52,7 +52,7 @@ console.log("ready");`;
 export const fleet: Suite<FleetSample> = {
   title: "calls of lanes",
   floor: "bullmq",
-  contestants: ["bullmq", "ours-arrival", "ours-lane", "ours-lane-sqlite"],
+  contestants: ["bullmq", "ours-postgres", "ours-arrival", "ours-lane", "ours-lane-sqlite"],
   variants: Object.keys(inFlight),
 
   async sample({ contestant, variant }) {
@@ -65,6 +65,8 @@ export const fleet: Suite<FleetSample> = {
     if (contestant === "bullmq") return await measureBullmq(queue.url, many);
     if (contestant === "ours-lane-sqlite") return await measureRack("lane", many, { REDIS_URL: queue.url });
     await using database = await startPostgres(postgres);
+    if (contestant === "ours-postgres")
+      return await measureRack("direct", many, { DATABASE_URL: database.url });
     const env = { REDIS_URL: queue.url, DATABASE_URL: database.url };
     return await measureRack(contestant === "ours-lane" ? "lane" : "direct", many, env);
   },
@@ -79,10 +81,13 @@ export const fleet: Suite<FleetSample> = {
       const isLane = entry.contestant.startsWith("ours-lane");
       const added = isLane ? medianOf(entry, "p50") - medianOf(direct, "p50") : Number.NaN;
       const ratio = added / medianOf(floor, "p50");
+      const alone = medianOf(entry, "cpu") / medianOf(of("ours-postgres", entry.variant), "cpu");
       const goal =
         entry.contestant === "ours-lane" && entry.variant === "1 in flight"
           ? [judgeGoal("p50 that a lane adds, to BullMQ's round trip", 1.5, ratio)]
-          : [];
+          : entry.contestant === "ours-arrival"
+            ? [judgeGoal(`CPU of a direct call with a fleet, to one without, ${entry.variant}`, 1.05, alone)]
+            : [];
       goals.push(...goal);
       return [
         `${contestants[entry.contestant].title}, ${entry.variant}`,
@@ -150,8 +155,7 @@ async function measureRack(tool: string, many: number, env: Record<string, strin
   try {
     const server = await start("serve", "--port", "0");
     started.push(server.process);
-    const worker = await start("worker", "--concurrency", "64");
-    started.push(worker.process);
+    if (env.REDIS_URL !== undefined) started.push((await start("worker", "--concurrency", "64")).process);
     const { readFile } = await import("node:fs/promises");
     const token = (await readFile(join(directory, ".toolrack/token"), "utf8")).trim();
     const url = `${JSON.parse(server.line).url}/api/tools/${tool}/calls`;
