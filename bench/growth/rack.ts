@@ -77,6 +77,11 @@ async function listRows(rack: Rack): Promise<Figure[]> {
   await rack.ask("/api/tools/add", { method: "PATCH", body: { enabled: true } });
   const changedSearch = await rack.cost("/api/tools?limit=20&q=merge+ticket", 1);
   const openai = await rack.cost("/openai/tools", 5);
+  const names = namesIn(await rack.ask("/api/tools?limit=1000"));
+  const switched = await rack.waitsDuring(async () => {
+    for (const enabled of [false, true])
+      await rack.ask("/api/tools", { method: "PATCH", body: { names, enabled } });
+  });
   return [
     { ...row("first list of tools, others wait", firstList.longest, "ms", 50), grows: true },
     row("a page of the list", nextList.cpu, "ms CPU", 10),
@@ -86,7 +91,14 @@ async function listRows(rack: Rack): Promise<Figure[]> {
     { ...row("search after a change", changedSearch.cpu, "ms CPU", 50), grows: true },
     { ...row("/openai/tools", openai.cpu, "ms CPU", 50), grows: true },
     { ...row("/openai/tools, size", openai.size / 1_000, "kB", 100), grows: true },
+    { ...row("1,000 tools are switched, others wait", switched.at(-1) ?? 0, "ms", 50), grows: true },
   ];
+}
+
+function namesIn(page: string): string[] {
+  // The API has this shape.
+  const { items } = JSON.parse(page) as { items: { name: string }[] };
+  return items.map(({ name }) => name);
 }
 
 async function readerRows(rack: Rack, count: number): Promise<Figure[]> {

@@ -43,6 +43,15 @@ describe("search by meaning", () => {
     expect(first(registry, "make an invoice for a client")).toBe("tool_b");
   });
 
+  test("a Chinese request finds the English tool that does it before Chinese ones that share a few characters", async () => {
+    const registry = await rackOf(true, {
+      stock_price: "Gets the current price of a stock.",
+      tool_a: "获取科技公司的新闻，包含现在最热门的产品。",
+      tool_b: "查询公司的电话和地址，现在支持多个城市。",
+    });
+    expect(first(registry, "苹果公司现在的股价是多少")).toBe("stock_price");
+  });
+
   test("each of several wishes finds its tool", async () => {
     const registry = await rackOf(true);
     const found = registry.search("I want to fly to Berlin. Then tell me whether it rains there.", 2);

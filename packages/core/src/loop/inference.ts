@@ -170,12 +170,12 @@ const readEnd = 400;
 
 /** Most texts have none of these, and to see that costs a third of the pattern below. */
 const mayBeError =
-  /rror|RROR|sh: line |ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus|E[A-Z_]{4}|^429|^50[0234]/;
+  /rror|RROR|sh: line |ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus|E[A-Z_]{4}|xceed|^429|^50/;
 
 const says = new RegExp(
   [
     // At the beginning of the text: a complaint.
-    String.raw`^[\s"'\x60*[({╷│>❌✖✗×-]*(?:(?:fatal |an? |internal |unexpected )?error\b(?!["']| (?:rate|count|budget|code 0)|s\b)|fatal: |traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out|(?:connect|read|write|getaddrinfo) E[A-Z_]{4,}|(?:429 too many|50[0234] (?:internal|bad|service|gateway)) )`,
+    String.raw`^[\s"'\x60*[({╷│>❌✖✗×-]*(?:(?:fatal |an? |internal |unexpected )?error\b(?!["']| (?:rate|count|budget|code 0)|s\b)|fatal: |traceback\b|exception\b|usage: |failed to\b|failure\b|cannot\b|can't\b|could not\b|couldn't\b|unable to\b|invalid\b|unknown (?:command|option|tool|argument)|unrecognized\b|no such\b|permission denied|access denied|forbidden\b|unauthorized\b|timed out\b|execution timed out|(?:connect|read|write|getaddrinfo) E[A-Z_]{4,}|rate limit exceeded|(?:429 too many|50[0234] (?:internal|bad|service|gateway)) )`,
     // At the beginning of any line: what compilers, shells and runtimes write.
     String.raw`(?<=^|\n)(?:│ |\S{0,80}: )?(?:fatal error|fatal|error)(?:(?:\[\w+\])?: | [a-z]+ing )`,
     String.raw`(?<=^|\n)(?:[\w$]+\.){0,8}[A-Z]\w*(?:Error|Exception)\b(?=: |\n|$)`,
@@ -207,7 +207,7 @@ const endedWell =
 
 /** What short answers say that were given in vain, in some languages. "No errors" is none. */
 const inVain =
-  /(?:\b(?:no|not|nothing|already|unchanged|cannot|can't|couldn't|didn't|doesn't|isn't|wasn't|unable|(?<!\b0 )fail(?:s|ed|ure)|denied|refused|rejected|invalid|missing|unknown|unauthorized|forbidden)\b(?! (?:errors?|warnings?|issues?|problems?|conflicts?|longer|yet|ready)\b)|(?<![\p{L}])(?:nicht|keine|fehler|ungültig|introuvable|erreur|impossible|échec|pas|no existe|no encontrad[oa]|denegado|non trovato|não)(?![\p{L}])|未找到|找不到|没有|不存在|无法|失败|错误|拒绝|无效|未知|超时|エラー|失敗|ません|오류|실패|없습니다|не найден|не существует|ошибк|отказано|невозможно)/iu;
+  /(?:\b(?:no|not|nothing|already|unchanged|cannot|can't|couldn't|didn't|doesn't|isn't|wasn't|unable|(?<!\b0 )fail(?:s|ed|ure)|denied|refused|rejected|invalid|incorrect|empty|missing|unknown|unauthorized|forbidden)\b(?! (?:errors?|warnings?|issues?|problems?|conflicts?|longer|yet|ready)\b)|(?<![\p{L}])(?:nicht|keine|fehler|ungültig|introuvable|erreur|impossible|échec|pas|no existe|no encontrad[oa]|denegado|non trovato|não)(?![\p{L}])|未找到|找不到|没有|不存在|无法|失败|错误|拒绝|无效|未知|超时|エラー|失敗|ません|오류|실패|없습니다|не найден|не существует|ошибк|отказано|невозможно)/iu;
 /** Characters. Within the first sentence, and not far behind its beginning. */
 const firstClause = 80;
 const didWork = /\b(?:success(?:ful(?:ly)?)?|succeeded|done|passed|completed)\b/i;
@@ -231,7 +231,7 @@ export function saysNone(text: string): boolean {
 
 /** How the words of `inVain` begin. Few texts have one, and to see that costs a fraction of the pattern above. */
 const mayBeInVain =
-  /[^\0-\xbf]|\b(?:no|can|alr|unc|cou|did|doe|isn|was|una|fai|den|ref|rej|inv|mis|unk|for|nic|kei|feh|ung|int|err|imp|pas)/i;
+  /[^\0-\xbf]|\b(?:no|can|alr|unc|cou|did|doe|isn|was|una|fai|den|ref|rej|inv|mis|unk|inc|emp|for|nic|kei|feh|ung|int|err|imp|pas)/i;
 
 function wasInVain(text: string): boolean {
   if (!mayBeInVain.test(text)) return false;

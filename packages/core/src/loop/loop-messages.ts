@@ -92,14 +92,13 @@ export function loopClears(action: LoopVerdict["action"], signal: LoopSignal, to
     case "cycle":
       return "A call that is not one of these, or another result of one of them.";
     case "same_error":
-      return `A call that changes something, another result of ${tool}, or other arguments for it after another tool has given a new result.`;
+      return `A call that changes something, another result of ${tool}, or other arguments after a new result of another tool.`;
     case "stagnation":
       return `A call of another tool, or another result of ${tool}.`;
     case "drought":
     case "known_answers":
-      return "A call that gives a new answer, or one that changes something.";
     case "interleaved":
-      return `A call that changes something, or another result of ${tool}.`;
+      return "A call that gives a new answer, or one that changes something.";
     case "refused":
       return `A call of ${tool} that is not refused.`;
   }

@@ -192,7 +192,7 @@ const TELLS =
 const shortestEcho = 16;
 const shortestValue = 3;
 /** What stands before the value of an argument, so that it is not a word of the complaint that the caller also used. */
-const BEFORE_ECHO = /(?:["'`“「(:=：]|\b(?:for|named)) ?$/;
+const BEFORE_ECHO = /(?:^|["'`“「(:=：]|\b(?:for|named)) ?$/;
 
 /**
  * A complaint without what it repeats of the arguments: the beginnings of commands and statements, and whole values without
@@ -204,7 +204,7 @@ function withoutEchoes(text: string, args: unknown): string {
     if (typeof value !== "string" || value.length < shortestValue) continue;
     if (value.length < shortestEcho || !value.includes(" ")) {
       const at = /\d/.test(value) ? -1 : rest.indexOf(value);
-      if (at > 0 && BEFORE_ECHO.test(rest.slice(0, at)))
+      if (at >= 0 && BEFORE_ECHO.test(rest.slice(0, at)))
         rest = rest.slice(0, at) + rest.slice(at + value.length);
       continue;
     }

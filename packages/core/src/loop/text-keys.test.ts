@@ -302,6 +302,8 @@ describe("the keys of an error", () => {
     expect(missing("#checkout", false)).toBe(missing(".go", false));
     const stopped = (input: string) => key("The program is not being run.", { input });
     expect(stopped("run")).toBe(stopped("start"));
+    const denied = (user: string) => key(`${user}@db: Permission denied (publickey).`, { user });
+    expect(denied("root")).toBe(denied("admin"));
     const hidden = (ref: string) => key(`waiting for aria-ref=${ref}: a layer intercepts the click`, { ref });
     expect(hidden("e41")).toBe(hidden("e42"));
   });

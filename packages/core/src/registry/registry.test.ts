@@ -155,6 +155,23 @@ describe("ToolRegistry", () => {
     expect(refused[0]?.error.message).toContain('"c" is taken');
   });
 
+  it("search knows neither what was removed nor what was taken back before it looked", () => {
+    const registry = new ToolRegistry();
+    for (const name of ["a", "b", "c"]) registry.register(tool(name, {}, "sunny weather"));
+    const found = () => registry.search("weather", 10).map((info) => info.name);
+    expect(found()).toHaveLength(3);
+    registry.apply({ remove: ["a", "b", "c"], put: [tool("b", {}, "rainy weather"), tool("c", {}, "mail")] });
+    expect(found()).toEqual(["b"]);
+    registry.apply({ remove: ["b"], put: [tool("a", {}, "weather")] });
+    registry.unregister("a");
+    expect(found()).toEqual([]);
+    registry.register(tool("a", {}, "weather of today"));
+    registry.disable("a");
+    expect(found()).toEqual([]);
+    registry.enable("a");
+    expect(found()).toEqual(["a"]);
+  });
+
   it("apply lets two tools exchange names, and keeps the order", () => {
     const registry = new ToolRegistry();
     registry.register({ ...tool("x"), aliases: ["p"] });

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import type { Following, Store, ToolSwitch } from "../store/index.ts";
 
@@ -49,24 +50,25 @@ export class ToolSwitches {
     return this.#decided.get(keyOf(toolName));
   }
 
-  async set(toolName: string, enabled: boolean, by: string): Promise<ToolSwitch> {
-    const [decided] = await this.setAll([toolName], enabled, by);
-    return decided!;
+  async set(toolName: string, enabled: boolean, by: string): Promise<void> {
+    await this.setAll([toolName], enabled, by);
   }
 
-  /** When one decision cannot be written, those before it take effect. */
-  async setAll(toolNames: readonly string[], enabled: boolean, by: string): Promise<readonly ToolSwitch[]> {
-    const written: ToolSwitch[] = [];
-    try {
-      for (const toolName of toolNames) {
-        const decided = { toolName, enabled, by, at: Date.now() };
-        await this.#parts.store.toolSwitches.set(decided);
-        written.push(decided);
+  /** Some at a time, so that others are served in between. When one decision cannot be written, those before it take effect. */
+  async setAll(toolNames: readonly string[], enabled: boolean, by: string): Promise<void> {
+    for (let at = 0; at < toolNames.length; at += AT_ONCE) {
+      const written: ToolSwitch[] = [];
+      try {
+        for (const toolName of toolNames.slice(at, at + AT_ONCE)) {
+          const decided = { toolName, enabled, by, at: Date.now() };
+          await this.#parts.store.toolSwitches.set(decided);
+          written.push(decided);
+        }
+      } finally {
+        this.#replace([...this.#decided.values(), ...written], written);
       }
-    } finally {
-      this.#replace([...this.#decided.values(), ...written], written);
+      await nextTurn();
     }
-    return written;
   }
 
   /** Calls the listener with each decision once it has taken effect. Returns a function that stops it. */
@@ -132,6 +134,9 @@ export class ToolSwitches {
     logger.debug(`${info.name} is ${enabled ? "enabled" : "disabled"}, as was decided before`);
   }
 }
+
+/** So many decisions are written and take effect in one go. */
+const AT_ONCE = 100;
 
 function keyOf(toolName: string): string {
   return toolName.toLowerCase();

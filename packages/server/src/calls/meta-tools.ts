@@ -126,8 +126,7 @@ export function isOffered({ name, metadata }: ToolInfo, isShortened: boolean, is
 
 /** The meta-tools for a caller who sees these other tools: the search tool says which servers they come from. */
 export function metaToolsFor(meta: readonly ToolInfo[], seen: readonly ToolInfo[]): ToolInfo[] {
-  if (meta.length === 0) return [];
-  const lines = serverLines(seen);
+  const lines = meta.some(({ name }) => name === searchToolName) ? serverLines(seen) : [];
   if (lines.length === 0) return [...meta];
   const servers = `The MCP servers behind it (what is in quotation marks are their own words):\n${lines.join("\n")}`;
   return meta.map((info) =>

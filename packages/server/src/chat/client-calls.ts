@@ -4,7 +4,7 @@ import { toModelMessages } from "./messages.ts";
 import { calledIn, type ModelEndpoint, type ModelMessage, type ModelToolCall, newCall } from "./model.ts";
 import { notAnswered, oneCallAtATime } from "./model-messages.ts";
 import { type ResponseItem, readOutput } from "./response-items.ts";
-import { failed, isSettled, isTool, type MessagePart, type ToolPart } from "./turn.ts";
+import { failed, isSettled, isTool, type MessagePart, type ToolPart, type Turn } from "./turn.ts";
 
 /** Member of a stored message with the name of the provider whose model wrote it. */
 const SAID_BY = "toolrack_provider";
@@ -19,10 +19,7 @@ interface HandoverOptions {
   readonly owner: string;
   readonly sessionID: string;
   readonly endpoint: ModelEndpoint;
-  /** The handoff's id, in hexadecimal digits. Default: a new one. */
-  readonly id?: string;
-  /** Set for a client that uses the older `functions`, whose calls have no ids; see `fromFunctions`. */
-  readonly handoffId?: ((call: { readonly name: string; readonly arguments: string }) => string) | undefined;
+  readonly handoffId: Turn["handoffId"];
 }
 
 /**
@@ -32,13 +29,14 @@ interface HandoverOptions {
  */
 export async function handOver(
   parts: readonly MessagePart[],
-  { owner, sessionID, endpoint, id: given, handoffId }: HandoverOptions,
+  { owner, sessionID, endpoint, handoffId = uuid().replaceAll("-", "") }: HandoverOptions,
   store: ChatStore,
 ): Promise<ModelToolCall[]> {
   const [first, ...others] = lastCalls(parts).filter((part) => part.client && !isSettled(part));
-  const id = (first && handoffId?.(first)) ?? given ?? uuid().replaceAll("-", "");
-  if (handoffId !== undefined)
-    for (const part of others) part.state = failed(part, oneCallAtATime(part.name));
+  const isFunctions = typeof handoffId === "function";
+  if (isFunctions) for (const part of others) part.state = failed(part, oneCallAtATime(part.name));
+  // A turn hands over at least one call.
+  const id = isFunctions ? handoffId(first!) : handoffId;
   const { images, provider } = endpoint;
   const said = toModelMessages(parts, images, provider);
   const messages = said.map((message) => ({ ...message, [SAID_BY]: provider }));

@@ -7,7 +7,7 @@ import type { ChatStore } from "../store/index.ts";
 import type { Completion, CompletionOptions } from "./completions.ts";
 import { ChatError } from "./errors.ts";
 import { requestRanElsewhere } from "./model-messages.ts";
-import { isTool, type MessagePart, type TurnEvent } from "./turn.ts";
+import { isTool, type MessagePart, type TurnEnd, type TurnEvent } from "./turn.ts";
 
 /** Recognises a request that the client sends again. */
 export interface RequestIdentity {
@@ -158,14 +158,12 @@ class CompletionRun {
   #delivery: "open" | "cut" | "done" = "open";
   #attended: PromiseWithResolvers<void> | undefined;
   #leaving: NodeJS.Timeout | undefined;
-  #hasFailed = false;
-  /** The server stopped. A person may still agree to a call that waited, and it is then made. */
-  #isInterrupted = false;
+  /** Why the run ended. `interrupted`: a person may still agree to a call that waited, and it is then made. */
+  #ending: TurnEnd["reason"] | undefined;
   /** Characters of the remembered answer. */
   size = 0;
   /** A tool that does more than read has begun. */
   hasActed = false;
-  isDone = false;
 
   /** `marks` is undefined for a run that a repeated request cannot join. */
   constructor(
@@ -189,9 +187,8 @@ class CompletionRun {
       }
       await this.#attended?.promise;
     };
-    const end = (hasFailed: boolean) => {
-      this.isDone = true;
-      this.#hasFailed = hasFailed;
+    const end = (reason: TurnEnd["reason"]) => {
+      this.#ending = reason;
       clearTimeout(this.#leaving);
       if (this.#readers === 0) this.#note();
     };
@@ -205,11 +202,8 @@ class CompletionRun {
     // Only background responses await this promise. For others, this keeps its rejection from ending the process.
     this.#begun.promise.catch(() => {});
     this.result.then(
-      ({ end: { reason } }) => {
-        this.#isInterrupted = reason === "interrupted";
-        end(reason === "error" || this.#isInterrupted);
-      },
-      () => end(true),
+      (completion) => end(completion.end.reason),
+      () => end("error"),
     );
   }
 
@@ -222,9 +216,14 @@ class CompletionRun {
     return this.#stopping.signal.aborted;
   }
 
+  get isDone(): boolean {
+    return this.#ending !== undefined;
+  }
+
   /** Whether the run has changed something, and then failed or lost its last connection. */
   get isLeft(): boolean {
-    return this.hasActed && (this.#hasFailed || this.#delivery === "cut");
+    const hasFailed = this.#ending === "error" || this.#ending === "interrupted";
+    return this.hasActed && (hasFailed || this.#delivery === "cut");
   }
 
   /**
@@ -272,7 +271,8 @@ class CompletionRun {
   /** Stores what has become of a run that changes something: another node may be sent the request again. */
   #note(): void {
     const ended = this.hasActed ? "done" : "idle";
-    const state = this.isLeft || this.#isInterrupted ? "left" : this.isDone ? ended : "running";
+    const isLeft = this.isLeft || this.#ending === "interrupted";
+    const state = isLeft ? "left" : this.isDone ? ended : "running";
     this.#marked = this.#marked?.then(() => this.#marks?.note(this.identity, state));
     // A request that was refused by the mark of another process leaves that mark as it is.
     this.#marked?.catch(() => {});

@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import type { GrantWatch } from "../access/index.ts";
 import { whenAborted } from "../helpers/index.ts";
 import type { AnswerFacts } from "./answer-chunks.ts";
-import { handOver, takeBack } from "./client-calls.ts";
+import { takeBack } from "./client-calls.ts";
 import { type CompletionRequest, fromFunctions } from "./completion-request.ts";
 import { type TurnEngine, unexpectedEnd } from "./engine.ts";
 import { ChatError } from "./errors.ts";
 import { restoreLoopMemory } from "./loop-memory.ts";
-import { type ModelEndpoint, type ModelMessage, noUsage, topicOf } from "./model.ts";
+import { type ModelEndpoint, type ModelMessage, noUsage } from "./model.ts";
 import { connectionClosed } from "./model-messages.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
 import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
@@ -83,22 +83,14 @@ export async function complete(
     history: [...system, ...history.messages],
     body,
     clientTools: tools ?? [],
-    query: topicOf(messages),
+    handoffId,
     parts,
     signal: stopping.signal,
     headers,
     emit,
     save: () => options.beforeCalls(parts),
   };
-  const run = async () => {
-    const outcome = await engine.run(turn);
-    const isHandedOver = outcome.end.reason === "client_tools";
-    // Only a client that was handed calls comes back to the session; otherwise loop detection can forget it.
-    if (!isHandedOver) registry.resumeSession(sessionID);
-    const handover = { owner: grant.id, sessionID, endpoint: outcome.endpoint, handoffId };
-    return { ...outcome, calls: isHandedOver ? await handOver(parts, handover, store.chat) : [] };
-  };
-  const { usage, facts, calls, ...outcome } = await run().catch((thrown) => {
+  const { usage, facts, calls, ...outcome } = await engine.run(turn).catch((thrown) => {
     const isRepeated = thrown instanceof ChatError;
     if (!options.hasActed() && !isRepeated) throw thrown;
     if (!isRepeated) logger.error("A request to /v1 failed after it had run tools:", thrown);
@@ -106,6 +98,8 @@ export async function complete(
     const facts: AnswerFacts = {};
     return { end: unexpectedEnd(thrown), usage: used, facts, calls: [], endpoint };
   });
+  // Only a client that was handed calls comes back to the session; otherwise loop detection can forget it.
+  if (calls.length === 0) registry.resumeSession(sessionID);
   const id = completionId();
   const completion = { id, model: model || outcome.endpoint.model, sessionID, parts, usage, facts, calls };
   if (withdrawn !== "") {

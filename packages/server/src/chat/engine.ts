@@ -2,8 +2,9 @@ import type { ToolState } from "@toolrack/core";
 import { CallRefused, type EndedCall } from "../calls/index.ts";
 import { unlessAborted, whenAborted } from "../helpers/index.ts";
 import { type NewUsage, type StoredApproval, StoreUnavailable } from "../store/index.ts";
+import { handOver } from "./client-calls.ts";
 import { ChatError, ProviderError } from "./errors.ts";
-import { cachedTokensOf, costOf, type ModelEndpoint, type ModelUsage } from "./model.ts";
+import { cachedTokensOf, costOf, type ModelEndpoint, type ModelUsage, topicOf } from "./model.ts";
 import * as notices from "./model-messages.ts";
 import { AnswerOverLimit, ask, type OpenTurn, openTurn } from "./model-request.ts";
 import { type ChatServices, type TurnLimits, usualLimits } from "./services.ts";
@@ -62,18 +63,18 @@ export class TurnEngine {
 
   /**
    * Asks the model, makes its calls, sends the results back, and repeats until the model is done or a limit
-   * is reached. In the result, `compacted` has the `Compactor`'s keys of what was removed from the
-   * conversation, and `chosen` the names of the offered tools when not all could be offered. Rejects only for
-   * unexpected errors.
+   * is reached. In the result, `calls` are those that the client must run, `compacted` has the `Compactor`'s keys
+   * of what was removed from the conversation, and `chosen` the names of the offered tools when not all could be
+   * offered. Rejects only for unexpected errors.
    */
   async run(given: Turn) {
-    const { reach, query, sessionID, parts, emit } = given;
+    const { reach, history, sessionID, parts, emit, handoffId } = given;
     const { config, approvals, retry, providers, store } = this.#services;
     const { health } = providers;
     const { limits, leaving } = this;
     const offered = await this.tools.getTools(reach, {
       budget: this.toolBudget,
-      query,
+      query: topicOf(history),
       sessionID,
       chosen: given.chosen,
     });
@@ -81,7 +82,7 @@ export class TurnEngine {
     const clock = new TurnClock(limits.maxSeconds * 1000, given.signal);
     const asking = this.#askingUntil(clock.signal);
     const noteUsage = (asked: ModelEndpoint, usage: ModelUsage) =>
-      store.usage.add(usageOf(given.reach.grant.caller, asked, usage, given.session));
+      store.usage.add(usageOf(reach.grant.caller, asked, usage, given.isPassingSession ? "" : sessionID));
     const setting = { offered, limits, leaving, asking: asking.signal, retry, health, noteUsage };
     const turn = openTurn(given, contextTokens, setting);
     const unsubscribe = approvals.subscribe((approval) => {
@@ -95,9 +96,10 @@ export class TurnEngine {
       // An interrupted turn is resumed later, so its calls stay open.
       if (end.reason !== "interrupted") for (const part of settleOpenCalls(parts)) emit(stateEvent(part));
       if (end.reason === "limit" || end.reason === "loop") addNotice(turn, `[${end.message}]`);
-      const { usage, facts, compactor } = turn;
-      const { chosen } = offered;
-      return { end, usage, facts, endpoint: turn.endpoint, compacted: [...compactor.taken], chosen };
+      const { usage, facts, compactor, endpoint } = turn;
+      const handover = { owner: reach.grant.id, sessionID, endpoint, handoffId };
+      const calls = end.reason === "client_tools" ? await handOver(parts, handover, store.chat) : [];
+      return { end, usage, facts, calls, endpoint, compacted: [...compactor.taken], chosen: offered.chosen };
     } finally {
       unsubscribe();
       clock.end();

@@ -133,8 +133,7 @@ export function failure(
 
 /** The provider sent something that cannot be read. */
 export function unreadable(endpoint: ModelEndpoint, what: string, text: string): ProviderError {
-  const message = `${place(endpoint)} sent something that is ${what}: ${shownWords(endpoint, text, LONGEST_NONSENSE)}`;
-  return new ProviderError("failed", endpoint.provider, message);
+  return failed(endpoint, `sent something that is ${what}: ${shownWords(endpoint, text, LONGEST_NONSENSE)}`);
 }
 
 /** The answer ended in the middle. `thrown`: the error that ended it, if any. */
@@ -145,35 +144,39 @@ export function cutOff(endpoint: ModelEndpoint, thrown?: unknown): ProviderError
 }
 
 export function tooLong(endpoint: ModelEndpoint, longest: number): ProviderError {
-  const message =
-    `${place(endpoint)} sent more than ${longest} characters at once for the model "${endpoint.model}", which is the most ` +
+  const problem =
+    `sent more than ${longest} characters at once for the model "${endpoint.model}", which is the most ` +
     "that is taken in of one event or of one answer that is not streamed. Ask for less at a time, or use a server that streams in smaller pieces.";
-  return new ProviderError("failed", endpoint.provider, message, { code: TOO_LONG });
+  return failed(endpoint, problem, { code: TOO_LONG });
 }
 
 /** A redirect is not followed: it could change the request, or send the key to another host. */
 export function redirected(endpoint: ModelEndpoint, status: number, location = ""): ProviderError {
   const where = location === "" ? "another address" : shownWords(endpoint, location, LONGEST_NONSENSE);
-  const message =
-    `${place(endpoint)} answered ${status} and points to ${where}. Redirects are not followed, because they could send the key ` +
+  const problem =
+    `answered ${status} and points to ${where}. Redirects are not followed, because they could send the key ` +
     "elsewhere: set the provider's baseURL to the address that answers.";
-  return new ProviderError("failed", endpoint.provider, message, { status, code: REDIRECTED });
+  return failed(endpoint, problem, { status, code: REDIRECTED });
 }
 
 /** The address leads to a web page. */
 export function noApi(endpoint: ModelEndpoint, contentType: string): ProviderError {
-  const message =
-    `${place(endpoint)} answered with a web page (${shownWords(endpoint, contentType, LONGEST_CODE)}) instead of an answer for programs. Look at the ` +
+  const problem =
+    `answered with a web page (${shownWords(endpoint, contentType, LONGEST_CODE)}) instead of an answer for programs. Look at the ` +
     "provider's baseURL: it usually ends with /v1.";
-  return new ProviderError("failed", endpoint.provider, message, { code: NO_API });
+  return failed(endpoint, problem, { code: NO_API });
 }
 
 /** The provider sent nothing for as long as it may. */
 export function silent(endpoint: ModelEndpoint): ProviderError {
-  const message =
-    `${place(endpoint)} sent nothing for ${endpoint.idleSeconds} seconds, and was given up. If the model "${endpoint.model}" needs ` +
+  const problem =
+    `sent nothing for ${endpoint.idleSeconds} seconds, and was given up. If the model "${endpoint.model}" needs ` +
     "longer, raise idleSeconds of the provider or of the model.";
-  return new ProviderError("failed", endpoint.provider, message, { code: SILENT });
+  return failed(endpoint, problem, { code: SILENT });
+}
+
+function failed(endpoint: ModelEndpoint, problem: string, own?: object): ProviderError {
+  return new ProviderError("failed", endpoint.provider, `${place(endpoint)} ${problem}`, own);
 }
 
 /** Prefers an error code, because network error messages contain addresses. */

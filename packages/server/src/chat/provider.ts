@@ -116,26 +116,6 @@ export async function askProvider(
   return parsedAnswer(endpoint, pieces.join(""));
 }
 
-/** Where and how models are asked, by URL: reading a URL takes 6 µs. */
-const targets = new Map<string, Target>();
-const MOST_TARGETS = 100;
-
-interface Target {
-  readonly origin: string;
-  readonly path: string;
-}
-
-function targetOf({ baseURL }: ModelEndpoint, path: string): Target {
-  const known = targets.get(baseURL + path);
-  if (known !== undefined) return known;
-  const { origin, pathname, search } = new URL(baseURL);
-  // The base URL may have a query of its own.
-  const target = { origin, path: pathname.replace(/\/+$/, "") + path + search };
-  if (targets.size >= MOST_TARGETS) targets.clear();
-  targets.set(baseURL + path, target);
-  return target;
-}
-
 /** The headers of a request, as a list of names and values: that costs less than an object of them. */
 function headersOf({ apiKey, headers }: ModelEndpoint, { headers: given }: ModelRequest): string[] {
   const all = {
@@ -252,7 +232,9 @@ function watch(socket: Socket): void {
 async function exchange(endpoint: ModelEndpoint, asked: ModelRequest, open: OpenReader): Promise<void> {
   opening ??= newAgent();
   agent ??= await opening;
-  await new Promise<void>((resolve, reject) => new Exchange(endpoint, asked, open, resolve, reject).send());
+  const started = new Exchange(endpoint, asked, open);
+  started.send();
+  await started.done.promise;
 }
 
 /** One request and its response. Each piece goes from the socket to its reader without a promise in between. */
@@ -260,8 +242,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #endpoint: ModelEndpoint;
   readonly #asked: ModelRequest;
   readonly #open: OpenReader;
-  readonly #resolve: () => void;
-  readonly #reject: (thrown: unknown) => void;
+  readonly done = Promise.withResolvers<void>();
   readonly #unfollow: () => void;
   readonly #decoder = new StringDecoder("utf8");
   #controller: Dispatcher.DispatchController | undefined;
@@ -270,30 +251,25 @@ class Exchange implements Dispatcher.DispatchHandler {
   #isAgain = false;
   #lingering: NodeJS.Timeout | undefined;
 
-  constructor(
-    endpoint: ModelEndpoint,
-    asked: ModelRequest,
-    open: OpenReader,
-    resolve: () => void,
-    reject: (thrown: unknown) => void,
-  ) {
+  constructor(endpoint: ModelEndpoint, asked: ModelRequest, open: OpenReader) {
     this.#endpoint = endpoint;
     this.#asked = asked;
     this.#open = open;
-    this.#resolve = resolve;
-    this.#reject = reject;
     this.#unfollow = whenAborted(asked.signal, () => this.#fail(asked.signal.reason));
   }
 
   send(): void {
     if (this.#isSettled) return;
     const { bytes, path } = this.#asked;
-    const timeout = this.#endpoint.idleSeconds * 1000;
+    const { idleSeconds, url } = this.#endpoint;
+    const timeout = idleSeconds * 1000;
     try {
       // `exchange` has loaded it.
       agent?.dispatch(
         {
-          ...targetOf(this.#endpoint, path),
+          origin: url.origin,
+          // The base URL may have a query of its own.
+          path: url.path + path + url.query,
           method: bytes === undefined ? "GET" : "POST",
           headers: headersOf(this.#endpoint, this.#asked),
           body: bytes ?? null,
@@ -372,14 +348,14 @@ class Exchange implements Dispatcher.DispatchHandler {
   #settle(): void {
     this.#isSettled = true;
     this.#unfollow();
-    this.#resolve();
+    this.done.resolve();
   }
 
   #fail(thrown: unknown): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#unfollow?.();
-    this.#reject(thrown);
+    this.done.reject(thrown);
     this.#stop();
   }
 

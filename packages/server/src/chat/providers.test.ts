@@ -40,7 +40,7 @@ describe("a model", () => {
     expect(await providers.resolve("old")).toMatchObject({ toolCalls: "tags", images: false });
     expect(await providers.resolve(undefined)).toMatchObject({
       model: "qwen",
-      baseURL: "http://127.0.0.1:1/v1",
+      url: { origin: "http://127.0.0.1:1", path: "/v1", query: "" },
     });
     expect(await make(two, {}, "far/big").resolve("")).toMatchObject({ provider: "far" });
     await expect(providers.resolve("nothing")).rejects.toThrow("There are: local/qwen, local/old, far/big.");
@@ -50,11 +50,12 @@ describe("a model", () => {
     const providers = make({}, { OPENAI_API_KEY: "sk-1" });
     expect(await providers.resolve("gpt-x")).toMatchObject({
       provider: "openai",
-      baseURL: "https://api.openai.com/v1",
+      url: { origin: "https://api.openai.com", path: "/v1", query: "" },
       apiKey: "sk-1",
     });
     const own = make({}, { OPENAI_BASE_URL: "http://127.0.0.1:1/v1" });
-    expect(await own.resolve("x")).toMatchObject({ baseURL: "http://127.0.0.1:1/v1", apiKey: undefined });
+    const url = { origin: "http://127.0.0.1:1", path: "/v1", query: "" };
+    expect(await own.resolve("x")).toMatchObject({ url, apiKey: undefined });
   });
 
   it("cannot be had without a provider, or without its key", async () => {

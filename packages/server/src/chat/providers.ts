@@ -51,9 +51,8 @@ export class Providers {
   readonly #options: ProvidersOptions;
   readonly #all: ReadonlyMap<string, ProviderConfig>;
   readonly #fallbacks: ReadonlyMap<string, readonly string[]>;
-  readonly #lists = new Map<string, { readonly at: number; readonly models: Promise<string[]> }>();
-  /** When the list of a provider could not be had, in milliseconds since 1970. */
-  readonly #unlisted = new Map<string, number>();
+  /** The lists of providers. `at`: when it was asked for, or could not be had, in milliseconds since 1970. */
+  readonly #lists = new Map<string, { at: number; hasFailed: boolean; readonly models: Promise<string[]> }>();
   readonly #connections = new Map<string, Connection>();
 
   constructor(options: ProvidersOptions) {
@@ -179,9 +178,10 @@ export class Providers {
     const { models: configured } = this.#all.get(provider)!;
     if (configured !== undefined) return configured.some((entry) => idOf(entry) === model);
     const isIn = (models: string[] | undefined) => (models?.length ? models.includes(model) : undefined);
+    const known = this.#lists.get(provider);
     // Models change seldom, so an older list is good enough to find one.
-    if (isIn(await this.#lists.get(provider)?.models.catch(() => undefined))) return true;
-    if (Date.now() - (this.#unlisted.get(provider) ?? 0) < LIST_FRESH) return undefined;
+    if (isIn(await known?.models.catch(() => undefined))) return true;
+    if (known?.hasFailed && Date.now() - known.at < LIST_FRESH) return undefined;
     return isIn(await this.#modelsOf(provider).catch(() => undefined));
   }
 
@@ -218,18 +218,15 @@ export class Providers {
     const { models } = this.#all.get(provider)!;
     if (models !== undefined) return Promise.resolve(models.map(idOf));
     const known = this.#lists.get(provider);
-    if (known !== undefined && Date.now() - known.at < LIST_FRESH) return known.models;
-    const asked = this.#askModels(provider);
-    this.#lists.set(provider, { at: Date.now(), models: asked });
-    asked.then(
-      () => this.#unlisted.delete(provider),
-      () => {
-        // A failed list is fetched again the next time.
-        this.#lists.delete(provider);
-        this.#unlisted.set(provider, Date.now());
-      },
-    );
-    return asked;
+    // A list that failed is asked for again the next time.
+    if (known?.hasFailed === false && Date.now() - known.at < LIST_FRESH) return known.models;
+    const asked = { at: Date.now(), hasFailed: false, models: this.#askModels(provider) };
+    this.#lists.set(provider, asked);
+    asked.models.catch(() => {
+      asked.hasFailed = true;
+      asked.at = Date.now();
+    });
+    return asked.models;
   }
 
   async #askModels(provider: string): Promise<string[]> {
@@ -300,7 +297,7 @@ async function openConnection(
     }
     return text.replaceAll(reference, (whole) => filled.get(whole) ?? whole);
   };
-  const base = (await fill(baseURL)).replace(/\/+$/, "");
+  const base = await fill(baseURL);
   const key = apiKey === undefined ? undefined : await fill(apiKey);
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(given)) headers[name.toLowerCase()] = await fill(value);
@@ -318,14 +315,16 @@ async function openConnection(
   );
   // A provider may repeat only the key of `Bearer KEY`.
   const words = hidden.flatMap((value) => value.split(/\s+/)).filter((word) => word.length >= SHORTEST_WORD);
-  const query = new URL(base).searchParams.values();
+  const { origin, pathname, search, searchParams } = new URL(base);
+  const url = { origin, path: pathname.replace(/\/+$/, ""), query: search };
+  const query = searchParams.values();
   const plain = [...(key === undefined ? [] : [key]), ...hidden, ...words, ...query, ...filled.values()];
   const secrets = [...new Set(plain.flatMap(writtenForms))];
   const address = shownAddress(baseURL);
   return {
     isFixed: ![baseURL, apiKey ?? "", ...Object.values(given)].some((value) => value.includes("${")),
     filled: text,
-    endpoint: { provider, baseURL: base, apiKey: key, headers, address, mask: maskOf(secrets, secretMask) },
+    endpoint: { provider, url, apiKey: key, headers, address, mask: maskOf(secrets, secretMask) },
   };
 }
 

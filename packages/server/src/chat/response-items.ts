@@ -201,6 +201,11 @@ export function digitsOf(id: string): string {
   return id.replaceAll("-", "");
 }
 
+/** The digits at the end of an id, such as those of `resp_…` or `chatcmpl-…`. */
+export function digitsIn(id: string): string {
+  return /[0-9a-f]{32}$/.exec(id)?.[0] ?? "";
+}
+
 export function fromDigits(digits: string): string {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }

@@ -2,7 +2,7 @@ import { objectsIn } from "./answer-chunks.ts";
 import type { Completion } from "./completions.ts";
 import { calledIn, type ModelToolCall } from "./model.ts";
 import { failedAfterCalls } from "./model-messages.ts";
-import { newItemId } from "./response-items.ts";
+import { digitsIn, newItemId } from "./response-items.ts";
 import { type ResponseSettings, showsCalls, wantsJson } from "./response-request.ts";
 import {
   isTool,
@@ -218,7 +218,7 @@ export class ResponseOutput {
 
 /** The output of an answer that has ended. */
 export function wholeOutput(completion: Completion, settings: ResponseSettings): ResponseOutput {
-  const output = new ResponseOutput(/[0-9a-f]{32}$/.exec(completion.id)?.[0] ?? "", showsCalls(settings));
+  const output = new ResponseOutput(digitsIn(completion.id), showsCalls(settings));
   output.addEnd(completion, settings, false);
   return output;
 }

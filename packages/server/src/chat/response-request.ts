@@ -114,13 +114,13 @@ const ownMembers = new Set(
 /** The request as a provider of chat completions reads it, without its messages. */
 export function toProviderRequest(
   request: ResponseSettings,
-  { baseURL }: Pick<ModelEndpoint, "baseURL">,
+  { url }: Pick<ModelEndpoint, "url">,
 ): Pick<CompletionRequest, "tools"> & { readonly body: Readonly<Record<string, unknown>> } {
   const { tools, tool_choice, text, reasoning, max_output_tokens, top_logprobs, include } = request;
   const others = Object.entries(request).filter(([name, value]) => !ownMembers.has(name) && value != null);
   const wantsLogprobs = top_logprobs != null || include?.includes("message.output_text.logprobs") === true;
   // OpenAI's newer models refuse `max_tokens`; most other servers know nothing else.
-  const isOpenAI = /(^|\.)(openai|azure)\.com$/.test(new URL(baseURL).hostname);
+  const isOpenAI = /[./](?:openai|azure)\.com(?::\d+)?$/.test(url.origin);
   const translated = {
     tool_choice: toToolChoice(tool_choice),
     response_format: toResponseFormat(text?.format),

@@ -2,9 +2,9 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Reach } from "../http/wire/index.ts";
 import type { ChatMessage, ChatSession } from "../store/index.ts";
 import type { ActiveTurn } from "./active-turns.ts";
-import { handOver, takeBack } from "./client-calls.ts";
+import { takeBack } from "./client-calls.ts";
 import { type TurnEngine, unexpectedEnd } from "./engine.ts";
-import { type ModelEndpoint, topicOf } from "./model.ts";
+import type { ModelEndpoint } from "./model.ts";
 import { toProviderRequest } from "./response-request.ts";
 import type { ChatServices } from "./services.ts";
 import { type AssistantBody, assistantBody, callIdsOf, originOf, toHistory } from "./sessions.ts";
@@ -61,17 +61,16 @@ export class SessionRunner {
       const outcome = await this.#engine.run({
         id: message.id,
         sessionID: session.id,
-        session: session.id,
         reach,
         endpoint,
         history,
         ...(asked && { body: asked.body, clientTools: asked.tools ?? [] }),
-        query: topicOf(history),
         chosen: state.tools,
         parts,
         usage,
         compacted: state.compacted ?? [],
         callIdOf: (id) => known.get(id),
+        handoffId: originOf(message),
         signal: active.stopping,
         headers,
         emit: (event) => {
@@ -86,16 +85,6 @@ export class SessionRunner {
         },
       });
       end = outcome.end;
-      if (end.reason === "client_tools") {
-        const { endpoint: last } = outcome;
-        const handover = {
-          owner: session.owner,
-          sessionID: session.id,
-          endpoint: last,
-          id: originOf(message),
-        };
-        await handOver(parts, handover, chat);
-      }
       body = { ...body, usage: outcome.usage };
       if (outcome.chosen !== undefined) state = { ...state, tools: outcome.chosen };
       if (outcome.compacted.length > 0) state = { ...state, compacted: outcome.compacted };

@@ -205,7 +205,8 @@ export class ToolsService {
     const chosen: ToolInfo[] = [];
     let left = budget;
     let misses = 0;
-    for (const tool of [...found, ...own.toSorted(byName)]) {
+    const rest = snapshot.sorted().filter((tool) => usable.has(tool));
+    for (const tool of [...found, ...rest]) {
       if (left < LEAST_TOKENS) break;
       const { tokens } = this.#format(tool);
       if (tokens > left || !usable.delete(tool)) {

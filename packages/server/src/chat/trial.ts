@@ -4,7 +4,7 @@ import { masterGrant } from "../access/index.ts";
 import { defined } from "../helpers/index.ts";
 import type { NewUsage } from "../store/index.ts";
 import { usageOf } from "./engine.ts";
-import { type ModelEndpoint, type ModelMessage, type ModelUsage, parsedJson } from "./model.ts";
+import { type ModelEndpoint, type ModelMessage, type ModelUsage, parsedJson, topicOf } from "./model.ts";
 import { ask, openTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
 import { usualLimits } from "./services.ts";
@@ -15,8 +15,6 @@ import { isSettled, isTool, type MessagePart } from "./turn.ts";
 export interface Trial {
   readonly endpoint: ModelEndpoint;
   readonly messages: readonly ModelMessage[];
-  /** Decides which tools are offered when not all fit into the budget. */
-  readonly query: string;
   /** The text that a call of the tool is answered with; undefined when it has none, which ends the trial. */
   readonly answerOf: (name: string) => string | undefined;
   readonly signal: AbortSignal;
@@ -54,9 +52,12 @@ export class Trials {
   }
 
   /** Throws `ProviderError`, `ChatError`, or the signal's reason. */
-  async run({ endpoint, messages, query, answerOf, signal }: Trial): Promise<TrialOutcome> {
+  async run({ endpoint, messages, answerOf, signal }: Trial): Promise<TrialOutcome> {
     const { budget, noteUsage } = this.#settings;
-    const offered = await this.#tools.getTools(undefined, { query, ...defined({ budget }) });
+    const offered = await this.#tools.getTools(undefined, {
+      query: topicOf(messages),
+      ...defined({ budget }),
+    });
     const parts: MessagePart[] = [];
     const turn = openTurn(
       {
@@ -65,7 +66,6 @@ export class Trials {
         reach: { grant: masterGrant },
         endpoint,
         history: messages,
-        query,
         parts,
         signal,
         emit: () => {},

@@ -10,9 +10,7 @@ import * as notices from "./model-messages.ts";
 export interface Turn {
   readonly id: string;
   readonly sessionID: string;
-  /** The id of the stored session that the turn belongs to, if any. */
-  readonly session?: string;
-  /** The session was made for this turn alone. */
+  /** The session is not stored, and was made for this turn alone. */
   readonly isPassingSession?: boolean;
   readonly reach: Reach;
   readonly endpoint: ModelEndpoint;
@@ -20,8 +18,14 @@ export interface Turn {
   /** Further members of the request to the provider, such as `temperature`. */
   readonly body?: Readonly<Record<string, unknown>>;
   readonly clientTools?: readonly ModelTool[];
-  /** The topic of the conversation: decides which tools are offered when not all fit. */
-  readonly query: string;
+  /**
+   * The id under which calls are handed to the client, in hexadecimal digits. Default: a new one. A function for a client
+   * that uses the older `functions`, whose calls have no ids; see `fromFunctions`.
+   */
+  readonly handoffId?:
+    | string
+    | ((call: { readonly name: string; readonly arguments: string }) => string)
+    | undefined;
   /** Names of the tools that an earlier turn of the conversation chose. */
   readonly chosen?: readonly string[] | undefined;
   /** The parts of the assistant message so far. The engine appends to this array. */

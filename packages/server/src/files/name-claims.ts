@@ -102,9 +102,11 @@ function toolsLosingAlias({ loaded, staying, onRack }: NameClaims): [string, Too
   const arriving = new Set([...loaded.values()].flatMap(foldedNames));
   return [...staying].flatMap(([path, { recognised }]) =>
     recognised.tools.flatMap((info): [string, ToolInfo][] => {
-      const published = onRack(info.name);
-      if (published?.origin !== info.origin) return [];
-      return published?.aliases?.some((alias) => arriving.has(fold(alias))) ? [[path, info]] : [];
+      const isLosing = (tool: ToolInfo | undefined) =>
+        tool?.aliases?.some((alias) => arriving.has(fold(alias)));
+      // Most have no such alias, and there may be very many: they are not looked up.
+      const published = isLosing(info) ? onRack(info.name) : undefined;
+      return published?.origin === info.origin && isLosing(published) ? [[path, info]] : [];
     }),
   );
 }

@@ -38,7 +38,10 @@ export class IdSources {
 
   findingsOn(tool: ToolInfo, definition: ToolDefinition | undefined): Found[] {
     const tellers = this.#tellers.get(sourceOf(tool));
-    const isTold = (term: string) => [...(tellers?.get(term) ?? [])].some((name) => name !== tool.name);
+    const isTold = (term: string) => {
+      const names = tellers?.get(term);
+      return names !== undefined && names.size > Number(names.has(tool.name));
+    };
     return (
       requiredIds(tool, definition)
         // Without a noun nobody can tell what the id names.

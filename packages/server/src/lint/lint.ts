@@ -38,11 +38,19 @@ export class Linter {
     return linter;
   }
 
-  /** The findings on these tools, or on all. Two tools that are each other's twins are reported once. */
-  async lint(switches: LintSwitches, tools: readonly ToolInfo[] = this.#tools): Promise<Finding[]> {
+  /**
+   * The findings on these tools, or on all. Two tools that are each other's twins are reported once. Rejects when `signal`
+   * aborts meanwhile: each of very many tools is compared with all others.
+   */
+  async lint(
+    switches: LintSwitches,
+    tools: readonly ToolInfo[] = this.#tools,
+    signal?: AbortSignal,
+  ): Promise<Finding[]> {
     const found: Finding[] = [];
     const pairs = new Set<string>();
     await inSlices(tools.values(), (tool) => {
+      signal?.throwIfAborted();
       for (const finding of this.#findingsOn(tool)) {
         const { code, twin } = finding;
         const isOff = this.#isOff.get(code)?.(tool) || switches.get(tool.origin ?? "")?.has(code);

@@ -58,6 +58,10 @@ export class ToolIndex {
     return this.#slots.size;
   }
 
+  has(key: string): boolean {
+    return this.#slots.has(key);
+  }
+
   /** Adds a document, or replaces the document that has the same key. Never throws, whatever the tool's texts contain. */
   add(document: SearchDocument): void {
     const { key, name, aliases = [] } = document;
@@ -82,11 +86,10 @@ export class ToolIndex {
   /** Returns whether the key was there. */
   remove(key: string): boolean {
     const slot = this.#slots.get(key);
-    const document = slot === undefined ? undefined : this.#documents[slot];
-    if (slot === undefined || document === undefined) return false;
+    if (slot === undefined) return false;
     this.#postings.remove(slot);
     this.#meanings?.remove(slot);
-    for (const spelling of document.spellings) {
+    for (const spelling of this.#documents[slot]!.spellings) {
       const slots = this.#named.get(spelling);
       slots?.delete(slot);
       if (slots?.size === 0) this.#named.delete(spelling);
@@ -182,7 +185,9 @@ export class ToolIndex {
     const found: { readonly term: string; weight: number }[] = [];
     for (const { term, weight, isWord } of terms) {
       const isKnown = this.#postings.has(term);
-      if (!isKnown && !isWord) continue;
+      // A pair of Chinese characters that no tool has is a part of the request that none fulfils: else a few shared characters
+      // would count like most of it.
+      if (!isKnown && !isWord && !isUnspaced(term)) continue;
       const weighed = weight * this.#postings.rarity(term);
       most += weighed;
       if (isKnown) found.push({ term, weight: weighed });

@@ -32,8 +32,8 @@ export class ToolSearch {
   readonly #settings: SearchSettings;
   #index: ToolIndex;
   helper: SearchHelper | undefined;
-  /** Tools that are not in the index yet. */
-  readonly #pending = new Map<string, () => SearchDocument>();
+  /** Tools that are not in the index yet, or, without a document, are still in it and shall not be. */
+  readonly #pending = new Map<string, (() => SearchDocument) | undefined>();
 
   constructor(settings: SearchSettings) {
     this.#settings = settings;
@@ -45,8 +45,10 @@ export class ToolSearch {
     this.#pending.set(key, document);
   }
 
+  /** It leaves the index before the next search, so that removing very many tools at once holds nobody up. */
   remove(key: string): void {
-    if (!this.#pending.delete(key)) this.#index.remove(key);
+    if (this.#index.has(key)) this.#pending.set(key, undefined);
+    else this.#pending.delete(key);
   }
 
   /** Returns whether it forgot tools that were in the index already: then all must be put again. */
@@ -57,17 +59,18 @@ export class ToolSearch {
     return hasForgotten;
   }
 
-  /** Adds to the index what has come since the last search, in steps of a few milliseconds. */
+  /** Brings into the index what has changed since the last search, in steps of a few milliseconds. */
   *indexSteps(): Generator<void, void> {
-    let added = 0;
+    let changed = 0;
     for (const [key, document] of this.#pending) {
       this.#pending.delete(key);
-      const made = document();
-      this.#index.add(made);
-      if (++added % INDEXED_AT_ONCE > 0) continue;
+      const made = document?.();
+      if (made) this.#index.add(made);
+      else this.#index.remove(key);
+      if (++changed % INDEXED_AT_ONCE > 0) continue;
       // While there are few tools, searches let V8 compile their code: else the first one of 50,000 tools takes 30 ms
       // instead of 10.
-      if (added <= WARMED_UP) this.#index.search(made.name, { limit: 1, accept: () => true });
+      if (made && changed <= WARMED_UP) this.#index.search(made.name, { limit: 1, accept: () => true });
       yield;
     }
   }
@@ -81,6 +84,6 @@ export class ToolSearch {
   }
 }
 
-/** How many tools one step adds to the index. */
+/** How many tools one step adds to the index, or removes from it. */
 const INDEXED_AT_ONCE = 64;
 const WARMED_UP = 4_096;

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { APIError } from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { answersIn, ChatRack, called } from "../testing/chat-rack.fixture.ts";
-import { WaitingResponse } from "./served-run.ts";
+import { waitForPerson } from "./served-run.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -145,10 +145,9 @@ describe("while a person is asked", () => {
   it("it reads white space until the answer is there", async () => {
     const approval = { id: "a1", callId: "c1", toolName: "wipe", displayName: "", input: {} } as const;
     const asked = { ...approval, message: "", state: "pending", expiresAt: 0, reason: "" } as const;
-    let waiting: WaitingResponse | undefined;
+    let timer: NodeJS.Timeout | undefined;
     const server = createServer((_incoming, outgoing) => {
-      waiting = new WaitingResponse(outgoing, 5);
-      waiting.tell({ type: "approval", approval: asked });
+      timer = waitForPerson({ type: "approval", approval: asked }, outgoing, 5);
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     // A server that listens on a port has such an address.
@@ -159,7 +158,7 @@ describe("while a person is asked", () => {
       if (text.length >= 3) break;
     }
     expect(text).toMatch(/^\n+$/);
-    waiting?.[Symbol.dispose]();
+    clearInterval(timer);
     server.closeAllConnections();
     server.close();
   });

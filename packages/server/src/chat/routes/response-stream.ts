@@ -3,7 +3,7 @@ import { v7 as uuid } from "uuid";
 import { eventText, type sent } from "../../http/wire/index.ts";
 import type { Completion } from "../completions.ts";
 import type { ModelUsage } from "../model.ts";
-import { digitsOf } from "../response-items.ts";
+import { digitsIn, digitsOf } from "../response-items.ts";
 import { type OutputEvent, outcomeOf, ResponseOutput, wholeOutput } from "../response-output.ts";
 import { type ResponseSettings, showsCalls, wantsJson } from "../response-request.ts";
 import { shownCalls, type TurnEnd, type TurnEvent, whyFailed } from "../turn.ts";
@@ -202,11 +202,6 @@ function toUsage(usage: ModelUsage): Record<string, unknown> {
     total_tokens,
     ...(estimated && { estimated }),
   };
-}
-
-/** The digits at the end of an id, such as those of `resp_…` or `chatcmpl-…`. */
-function digitsIn(id: string): string {
-  return /[0-9a-f]{32}$/.exec(id)?.[0] ?? digitsOf(uuid());
 }
 
 function seconds(time: number): number {

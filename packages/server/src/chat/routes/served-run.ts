@@ -61,7 +61,6 @@ export async function serveRun(
 ): Promise<unknown> {
   const gone = callerGone(incoming, outgoing);
   let alive: NodeJS.Timeout | undefined;
-  using waiting = new WaitingResponse(outgoing, heartbeat);
   try {
     const known = runs.find(identity);
     const run = known ?? runs.begin(identity, work);
@@ -77,8 +76,14 @@ export async function serveRun(
         isTold,
       );
     }
-    const completion = await run.read({ ...reader, tell: waiting.tell });
-    if (outgoing.headersSent) return waiting.end(toWhole(completion));
+    const tell = (event: TurnEvent) => {
+      alive ??= waitForPerson(event, outgoing, heartbeat);
+    };
+    const completion = await run.read({ ...reader, tell });
+    if (outgoing.headersSent) {
+      outgoing.end(jsonText(toWhole(completion)));
+      return sent;
+    }
     const error = errorOfEnd(completion.end);
     if (error !== undefined && !completion.hasActed) throw error;
     return toWhole(completion);
@@ -86,6 +91,21 @@ export async function serveRun(
     clearInterval(alive);
     gone.release();
   }
+}
+
+/**
+ * Sends the headers when a person is asked whether a call may be made, because clients that do not stream give up when they
+ * get none for minutes. Returns the timer that goes on with white space, which means nothing before JSON.
+ */
+export function waitForPerson(
+  event: TurnEvent,
+  outgoing: ServerResponse,
+  heartbeat: number,
+): NodeJS.Timeout | undefined {
+  if (event.type !== "approval" || event.approval.state !== "pending") return undefined;
+  outgoing.writeHead(200, { "Content-Type": json, "X-Toolrack-Approval": event.approval.id });
+  outgoing.write("\n");
+  return setInterval(() => outgoing.destroyed || outgoing.write("\n"), heartbeat);
 }
 
 /**
@@ -213,37 +233,5 @@ export abstract class AnswerStream {
     const text = this.#unwritten;
     this.#unwritten = "";
     return text;
-  }
-}
-
-/**
- * Answers a client that does not stream while a person is asked whether a call may be made, because clients
- * give up when they get no headers for minutes. The white space before the JSON means nothing.
- */
-export class WaitingResponse {
-  readonly #outgoing: ServerResponse;
-  readonly #heartbeat: number;
-  #alive: NodeJS.Timeout | undefined;
-
-  constructor(outgoing: ServerResponse, heartbeat: number) {
-    this.#outgoing = outgoing;
-    this.#heartbeat = heartbeat;
-  }
-
-  readonly tell = (event: TurnEvent): void => {
-    if (event.type !== "approval" || event.approval.state !== "pending" || this.#outgoing.headersSent) return;
-    const outgoing = this.#outgoing;
-    outgoing.writeHead(200, { "Content-Type": json, "X-Toolrack-Approval": event.approval.id });
-    outgoing.write("\n");
-    this.#alive = setInterval(() => outgoing.destroyed || outgoing.write("\n"), this.#heartbeat);
-  };
-
-  end(answer: unknown): typeof sent {
-    this.#outgoing.end(jsonText(answer));
-    return sent;
-  }
-
-  [Symbol.dispose](): void {
-    clearInterval(this.#alive);
   }
 }

@@ -110,7 +110,6 @@ async function modelOf(
     return new Trials(registry, providers, settings).run({
       endpoint,
       messages: [...system, { role: "user", content: prompt }],
-      query: prompt,
       answerOf: (tool) => (Object.hasOwn(answers, tool) ? answers[tool] : undefined),
       signal,
     });

@@ -4,7 +4,7 @@ import { isHelperTool } from "../../calls/index.ts";
 import { toolMatcher } from "../../config/index.ts";
 import type { Finding, Linter } from "../../lint/index.ts";
 import type { HttpServices } from "../services.ts";
-import { type Route, routesFor, s } from "../wire/index.ts";
+import { type Route, routesFor, s, whileAwaited } from "../wire/index.ts";
 
 export function lintRoute(linters: Linters): Route {
   return routesFor("tools", "token")(
@@ -28,12 +28,18 @@ export function lintRoute(linters: Linters): Route {
           tools: s.count("How many tools were looked at."),
         }),
       ],
-      async handle({ query: { tools: pattern = "*", limit = 1_000 }, grant }) {
-        const { tools, found } = await linters.lint(grant, pattern);
+      async handle({ query: { tools: pattern = "*", limit = 1_000 }, grant, incoming, outgoing }) {
+        const lint = (signal: AbortSignal) => linters.lint(grant, pattern, signal);
+        const { tools = 0, found = [] } = (await whileAwaited(incoming, outgoing, lint)) ?? {};
         return { items: found.slice(0, limit), total: found.length, tools };
       },
     },
   );
+}
+
+interface LintedTools {
+  readonly tools: number;
+  readonly found: Finding[];
 }
 
 type MadeLinter = Promise<{ readonly all: readonly ToolInfo[]; readonly linter: Linter }>;
@@ -47,13 +53,16 @@ export class Linters {
     this.#services = services;
   }
 
-  /** What is found in the tools that fit the pattern and that the grant may use, and how many tools these are. */
-  async lint(grant: Grant, pattern: string): Promise<{ readonly tools: number; readonly found: Finding[] }> {
+  /**
+   * What is found in the tools that fit the pattern and that the grant may use, and how many tools these are. Rejects when
+   * `signal` aborts meanwhile.
+   */
+  async lint(grant: Grant, pattern: string, signal?: AbortSignal): Promise<LintedTools> {
     const { all, linter } = await this.#of(grant);
     const chosen = all.filter(toolMatcher([pattern]));
     const { readSwitches } = await import("../../lint/index.ts");
     const switches = await readSwitches(this.#services.workspace.directory, chosen);
-    return { tools: chosen.length, found: await linter.lint(switches, chosen) };
+    return { tools: chosen.length, found: await linter.lint(switches, chosen, signal) };
   }
 
   #of(grant: Grant): MadeLinter {
