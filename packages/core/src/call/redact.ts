@@ -40,15 +40,8 @@ const secretWords = new Set(
     " ",
   ),
 );
-/** Pairs of words in a key that make its value secret. */
-const secretPairs = new Set([
-  "api key",
-  "private key",
-  "access key",
-  "secret key",
-  "signing key",
-  "encryption key",
-]);
+/** Words before `key` that make its value secret. */
+const secretKeys = new Set(["api", "private", "access", "signing", "encryption"]);
 
 /** Further words that make the value of a query parameter secret. */
 const secretParameters = new Set(["token", "key", "signature", "sig"]);
@@ -56,7 +49,7 @@ const secretParameters = new Set(["token", "key", "signature", "sig"]);
 type Found = Set<string> | undefined;
 
 function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
-  const value = given instanceof Map || given instanceof Set ? unpacked(given) : given;
+  const value = unpacked(given);
   if (typeof value === "string") return shownText(value, mask, found);
   if (typeof value === "number") return mask.hidesNumbers && mask.hidesNumber(value) ? REDACTED : value;
   if (typeof value === "bigint") return mask.inText(value.toString());
@@ -92,7 +85,7 @@ function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], dep
 }
 
 /** Converts a map to an object and a set to a list, because JSON would make `{}` of both. */
-function unpacked(value: object): unknown {
+function unpacked(value: unknown): unknown {
   if (value instanceof Map) return Object.fromEntries(value);
   return value instanceof Set ? [...value] : value;
 }
@@ -116,7 +109,7 @@ const MOST_KNOWN = 2_000;
 function heldBy(key: string): Held {
   const words = wordsOf(key);
   const isNamed = words.some(
-    (word, index) => secretWords.has(word) || secretPairs.has(`${words[index - 1]} ${word}`),
+    (word, index) => secretWords.has(word) || (secretKeys.has(word) && words[index + 1] === "key"),
   );
   const held = isNamed ? "secrets" : words.at(-1) === "token" ? "tokens" : "anything";
   // Keys may come from data, so the cache must not grow without end.
@@ -135,7 +128,7 @@ function wordsOf(key: string): string[] {
 
 /** Adds all texts and numbers of a secret value to `found`, at any depth. */
 function collect(item: unknown, found: Set<string>, seen: Set<unknown>): void {
-  const value = typeof item === "object" && item !== null ? unpacked(item) : item;
+  const value = unpacked(item);
   if (typeof value === "string" || typeof value === "number" || typeof value === "bigint") {
     found.add(String(value));
   } else if (typeof value === "object" && value !== null && !ArrayBuffer.isView(value) && !seen.has(value)) {

@@ -30,7 +30,7 @@ export function seemsToWait(tool: string, args?: TellingArguments): boolean {
 export function seemsToStep(tool: string, args?: TellingArguments): boolean {
   if (effectOfName(tool).steps) return true;
   const action = args?.action ?? args?.operation;
-  return typeof action === "string" && action.length <= longestAction && effectOfName(action).steps;
+  return typeof action === "string" && effectOfName(action.slice(0, longestAction)).steps;
 }
 
 /** Whether the name says that the tool changes something. */
@@ -170,7 +170,7 @@ const readEnd = 400;
 
 /** Most texts have none of these, and to see that costs a third of the pattern below. */
 const mayBeError =
-  /rror|RROR|sh: line |ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|ished with|leted with|alse|TIMED|imed out|not (?:been )?(?:applied|updated|saved|modified)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus|E[A-Z_]{4}|xceed|^429|^50/;
+  /rror|RROR|sh: line |ERR!|xcept|raceback|ot found|o such|enied|xit|atal|nable|sage:|nvalid|anic|ould ?n|an't|annot|FAIL|ail(?:ed|ure)|eturn|(?:ish|let)ed with|alse|TIMED|imed out|not (?:been )?(?:app|upd|sav|mod)|o changes|orbidden|nauthor|rong|nknown|nrecogn|HTTP|tatus|E[A-Z_]{4}|xceed|^429|^50/;
 
 const says = new RegExp(
   [

@@ -91,7 +91,7 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
   };
   if (part.includes("/tmp/")) add(TEMPORARY_NAME, true);
   if (part.includes("imit-")) add(REQUESTS_LEFT, false);
-  if (part.includes("AGE") || part.includes("Age ")) add(AGE, false);
+  if (/AGE|Age /.test(part)) add(AGE, false);
   if (part.includes(month) || part.includes("年")) add(writtenDate, false);
 }
 
@@ -190,7 +190,7 @@ function isSeparate(text: string, start: number): boolean {
 
 const ADDRESS = /0x[0-9a-fA-F]{6,16}\b/y;
 const TIME_OF_DAY =
-  /(?<=^|\\n|[[(]|\b(?:at|[Cc]lock:|[Tt]ime:|[Nn]ow:|[Uu]pdated:) )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))|(?<=\[)\d\d:\d\d<[^\]\n]{0,40}(?=\])/my;
+  /(?<=^|\\n|[[(]|\b(?:at|clock:|time:|now:|updated:) )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))|(?<=\[)\d\d:\d\d<[^\]\n]{0,40}(?=\])/imy;
 
 const LONGEST_WORD = 64;
 const SHORTEST_ID = 8;

@@ -235,8 +235,10 @@ export class CallService implements CallFollower {
       const running = isTracing()
         ? this.#tracing().run(live, info, headers, () => registry.execute(name, input, options))
         : registry.execute(name, input, options);
+      // A bound function, because one that is made here keeps all variables of this call alive: of a call over HTTP 1.6 KB
+      // outlived a small collection, and 0.5 KB do now.
       if (request.canceller !== undefined)
-        request.canceller.onCancel = (reason) => registry.cancel(callId, reason);
+        request.canceller.onCancel = registry.cancel.bind(registry, callId);
       const result = await running;
       if (live.claim === "taken") throw callExists(callId);
       return { callId, result, ...(await recording.promise) };

@@ -123,7 +123,7 @@ export class ToolIndex {
   alike(
     text: string,
     limit: number,
-    accept: (key: string) => boolean = () => true,
+    accept: (key: string) => boolean,
   ): { readonly key: string; readonly likeness: number }[] {
     if (this.size === 0) return [];
     const { scores, terms, vectors } = this.#score(text, false);

@@ -157,14 +157,10 @@ export class ClientDialog<Result> implements CallClient {
     }
   }
 
-  /**
-   * A function of its own, for `ClientRequest.onCancel`. One that `relayDialog` made would keep all that the request is made
-   * of: 6.8 KB of a call over HTTP outlived a small collection, and 1.6 KB do now.
-   */
-  readonly cancel = (reason: string): void => {
+  cancel(reason: string): void {
     this.onCancel?.(reason);
     this.#questions?.refuseAll(reason);
-  };
+  }
 
   progress(update: ProgressUpdate): void {
     if (this.wants.progress) this.#addNotice({ kind: "progress", update });
@@ -247,7 +243,9 @@ export function relayDialog<Result>(
   dialog: ClientDialog<Result>,
   finish: Finish<Result>,
 ): void {
-  request.onCancel = dialog.cancel;
+  // A bound function, because one that is made here keeps the request and its connection alive: of a call over HTTP 6.8 KB
+  // outlived a small collection, and 1.6 KB do now.
+  request.onCancel = dialog.cancel.bind(dialog);
   // The callback runs in the async context of the tool. The code that sends messages to the client must not.
   const scope = new AsyncResource("toolrack.mcp");
   dialog.whenStepReady(() => {

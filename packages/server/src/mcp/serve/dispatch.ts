@@ -238,7 +238,7 @@ async function beginTask(
 ): Promise<void> {
   const callId = newTaskId();
   startCall(serving, request, dialog, callId);
-  request.onCancel = dialog.cancel;
+  request.onCancel = dialog.cancel.bind(dialog);
   const becomeTask = (answered: ClientRequest) => {
     if (asksFirst && dialog.open.length > 0)
       return answerWithQuestions(serving.waitingDialogs, answered, dialog, becomeTask);
