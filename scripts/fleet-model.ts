@@ -10,12 +10,12 @@ export interface CallCost {
 }
 
 /**
- * Measured with 64 calls in flight of a tool that does nothing, on two cores that others used too (load 17), all parts on
+ * Measured with 64 calls in flight of a tool that does nothing, on two cores that others used too (load 12), all parts on
  * one machine, and so rather too high than too low. PostgreSQL wrote without waiting for its disk.
  */
 export const measured: Readonly<Record<"direct" | "lane", CallCost>> = {
-  direct: { server: 175, worker: 0, redis: 0, postgres: 68 },
-  lane: { server: 958, worker: 1_067, redis: 492, postgres: 845 },
+  direct: { server: 105, worker: 0, redis: 0, postgres: 30 },
+  lane: { server: 250, worker: 220, redis: 150, postgres: 100 },
 };
 
 export interface Fleet {

@@ -52,7 +52,7 @@ console.log("ready");`;
 export const fleet: Suite<FleetSample> = {
   title: "calls of lanes",
   floor: "bullmq",
-  contestants: ["bullmq", "ours-arrival", "ours-lane", "ours-lane-sqlite"],
+  contestants: ["bullmq", "ours-postgres", "ours-arrival", "ours-lane", "ours-lane-sqlite"],
   variants: Object.keys(inFlight),
 
   async sample({ contestant, variant }) {
@@ -65,6 +65,8 @@ export const fleet: Suite<FleetSample> = {
     if (contestant === "bullmq") return await measureBullmq(queue.url, many);
     if (contestant === "ours-lane-sqlite") return await measureRack("lane", many, { REDIS_URL: queue.url });
     await using database = await startPostgres(postgres);
+    if (contestant === "ours-postgres")
+      return await measureRack("direct", many, { DATABASE_URL: database.url });
     const env = { REDIS_URL: queue.url, DATABASE_URL: database.url };
     return await measureRack(contestant === "ours-lane" ? "lane" : "direct", many, env);
   },
@@ -79,10 +81,13 @@ export const fleet: Suite<FleetSample> = {
       const isLane = entry.contestant.startsWith("ours-lane");
       const added = isLane ? medianOf(entry, "p50") - medianOf(direct, "p50") : Number.NaN;
       const ratio = added / medianOf(floor, "p50");
+      const alone = medianOf(entry, "cpu") / medianOf(of("ours-postgres", entry.variant), "cpu");
       const goal =
         entry.contestant === "ours-lane" && entry.variant === "1 in flight"
           ? [judgeGoal("p50 that a lane adds, to BullMQ's round trip", 1.5, ratio)]
-          : [];
+          : entry.contestant === "ours-arrival"
+            ? [judgeGoal(`CPU of a direct call with a fleet, to one without, ${entry.variant}`, 1.05, alone)]
+            : [];
       goals.push(...goal);
       return [
         `${contestants[entry.contestant].title}, ${entry.variant}`,
@@ -150,8 +155,7 @@ async function measureRack(tool: string, many: number, env: Record<string, strin
   try {
     const server = await start("serve", "--port", "0");
     started.push(server.process);
-    const worker = await start("worker", "--concurrency", "64");
-    started.push(worker.process);
+    if (env.REDIS_URL !== undefined) started.push((await start("worker", "--concurrency", "64")).process);
     const { readFile } = await import("node:fs/promises");
     const token = (await readFile(join(directory, ".toolrack/token"), "utf8")).trim();
     const url = `${JSON.parse(server.line).url}/api/tools/${tool}/calls`;
@@ -173,19 +177,23 @@ async function measureRack(tool: string, many: number, env: Record<string, strin
   }
 }
 
-/** Makes calls for some seconds, after a warm-up of two. `undefined` among the processes stands for this one. */
+/**
+ * Makes calls for some seconds. `undefined` among the processes stands for this one. Before, everybody is warmed up with as many
+ * in flight as there ever are: with one, what takes longer would have made fewer calls, and would still be compiled while it
+ * is measured.
+ */
 async function measure(
   many: number,
   processes: readonly (ChildProcess | undefined)[],
   call: (n: number) => Promise<void>,
 ): Promise<FleetSample> {
   const cpu = () => processes.reduce((sum, one) => sum + cpuOf(one?.pid ?? process.pid), 0);
-  const run = async (milliseconds: number) => {
+  const run = async (milliseconds: number, together: number) => {
     const end = performance.now() + milliseconds;
     const times: number[] = [];
     let n = 0;
     await Promise.all(
-      Array.from({ length: many }, async () => {
+      Array.from({ length: together }, async () => {
         while (performance.now() < end) {
           const before = performance.now();
           await call(n++);
@@ -195,10 +203,11 @@ async function measure(
     );
     return times.sort((one, other) => one - other);
   };
-  await run(2_000);
+  await run(6_000, 64);
+  await run(500, many);
   const before = cpu();
   const since = performance.now();
-  const times = await run(seconds * 1_000);
+  const times = await run(seconds * 1_000, many);
   const elapsed = (performance.now() - since) / 1_000;
   return {
     p50: times[Math.floor(times.length / 2)]!,

@@ -27,9 +27,9 @@ export function seemsToWait(tool: string, args?: TellingArguments): boolean {
 }
 
 /** Whether the name, or that of an action in the arguments, says that each call goes one step further. */
-export function seemsToStep(tool: string, args?: TellingArguments): boolean {
+export function seemsToStep(tool: string, args: unknown): boolean {
   if (effectOfName(tool).steps) return true;
-  const action = args?.action ?? args?.operation;
+  const { action } = (args ?? {}) as TellingArguments; // Whatever it is, it can be asked for a member.
   return typeof action === "string" && effectOfName(action.slice(0, longestAction)).steps;
 }
 

@@ -235,8 +235,8 @@ function toEntry(
     isShort,
     isComplaint: isError || record.saysError === true,
     isNext: isNextOf(last, tool, argsKey, exactKey),
-    isStep: isShort && seemsToStep(tool, typeof args === "object" && args !== null ? args : undefined),
-    isUnmoved: found.isShown,
+    isStep: isShort && seemsToStep(tool, args),
+    isShown: found.isShown,
     similar: isSeries && isNearIdentical(tokens, last?.tokens),
     tokens,
   };

@@ -237,7 +237,7 @@ function withoutEchoes(text: string, args: unknown): string {
 }
 
 function valuesOf(args: unknown): readonly unknown[] {
-  return typeof args === "object" && args !== null ? Object.values(args) : [];
+  return Object.values(args ?? {});
 }
 
 /**

@@ -260,8 +260,8 @@ const knownAnswers: LoopSignalFunction = (entries, end, head) => {
 };
 
 /** The same call with the same result changes nothing either, whatever it does. */
-function isKnownAnswer({ isKnown, isNew, readOnly, isError, isUnmoved, refused }: LoopEntry): boolean {
-  return isKnown && !refused && (readOnly || isError || isUnmoved || !isNew);
+function isKnownAnswer({ isKnown, isNew, readOnly, isError, isShown, refused }: LoopEntry): boolean {
+  return isKnown && !refused && (readOnly || isError || isShown || !isNew);
 }
 
 function weightOfAnswer(entry: LoopEntry): number {

@@ -90,7 +90,7 @@ export interface LoopEntry
   /** A step such as a key that was pressed, shortly acknowledged: the same call again goes one further. */
   readonly isStep: boolean;
   /** It showed at length what another tool had shown: so it changed nothing that can be seen. */
-  readonly isUnmoved: boolean;
+  readonly isShown: boolean;
   /** The arguments are nearly those of the entry before. Known only with `tokens`. */
   readonly similar: boolean;
   readonly tokens: readonly number[] | undefined;

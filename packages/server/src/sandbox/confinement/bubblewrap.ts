@@ -1,6 +1,7 @@
-import { type ChildProcess, execFileSync } from "node:child_process";
+import { type ChildProcess, execFile } from "node:child_process";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { defined } from "../../helpers/index.ts";
 import { linkFolders } from "../data-folder.ts";
 import { egressAddress, egressEnvironment } from "../egress.ts";
@@ -19,6 +20,8 @@ import {
 
 interface BubblewrapOptions {
   readonly bubblewrap: string;
+  /** The libraries that Node needs: see `librariesOf`. */
+  readonly libraries: readonly string[];
   /**
    * Whether bubblewrap creates a user namespace, which it needs unless the server is root. Without one, the
    * process starts as root and then changes its own user.
@@ -45,8 +48,7 @@ const home = "/toolrack/data";
  * host. Workers also run under Node's permissions.
  */
 export function bubblewrapConfinement(options: BubblewrapOptions): Confinement {
-  const { proc, nodeDataKb: nodeKb } = options;
-  const libraries = librariesOf(process.execPath);
+  const { proc, nodeDataKb: nodeKb, libraries } = options;
   const bootstrapOptions = (egressSocket: string | undefined, data: DataFolder | undefined) => ({
     ...defined({ uid: options.userNamespace ? undefined : (data?.uid ?? nextUserId()) }),
     ...(egressSocket !== undefined && { egress: egressAddress }),
@@ -204,10 +206,10 @@ function bindEgress(socket: string | undefined): string[] {
   return [...mounts, "--ro-bind", authorities, place, ...setEach({ NODE_EXTRA_CA_CERTS: place })];
 }
 
-/** Finds the libraries that Node needs, with `ldd`. A worker sees no other system files. */
-function librariesOf(binary: string): string[] {
-  const text = execFileSync("ldd", [binary], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
-  return [...new Set(text.match(/\/[^\s()]+/g) ?? [])].filter((path) => existsSync(path));
+/** Finds the libraries that a program needs, with `ldd`. A worker sees no other system files. */
+export async function librariesOf(binary: string): Promise<string[]> {
+  const { stdout } = await promisify(execFile)("ldd", [binary]);
+  return [...new Set(stdout.match(/\/[^\s()]+/g) ?? [])].filter((path) => existsSync(path));
 }
 
 /** Mounts programs and their libraries, and only those parts of /etc that say nothing about users. */

@@ -4,7 +4,7 @@ import { defaultLimits } from "../../config/index.ts";
 import { defined, reasonOf } from "../../helpers/index.ts";
 import type { IsolationReason } from "../sandbox-types.ts";
 import { Worker } from "../worker.ts";
-import { bubblewrapConfinement, seccompFilter } from "./bubblewrap.ts";
+import { bubblewrapConfinement, librariesOf, seccompFilter } from "./bubblewrap.ts";
 import { type Confinement, nodeGuardsNetwork } from "./confinement.ts";
 import { dataKbOfTree } from "./process-tree.ts";
 import { type Reaper, restrictedProcessConfinement } from "./restricted-process.ts";
@@ -72,8 +72,16 @@ async function findBubblewrap(directory: string): Promise<FoundConfinement> {
   // Root is tried without a user namespace first, and with one if that fails.
   for (const userNamespace of process.getuid?.() === 0 ? [false, true] : [true])
     for (const proc of [true, false]) {
-      const options = { userNamespace, proc, bubblewrap, hostsFile, ...defined({ seccompFile }) };
       try {
+        const libraries = await librariesOf(process.execPath);
+        const options = {
+          userNamespace,
+          proc,
+          bubblewrap,
+          libraries,
+          hostsFile,
+          ...defined({ seccompFile }),
+        };
         const create = (nodeDataKb?: number) =>
           bubblewrapConfinement({ ...options, ...defined({ nodeDataKb }) });
         return { confinement: await tried(create), reason: "" };
