@@ -19,6 +19,12 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 const bearer = () => ({ authorization: `Bearer ${server.server.token}` });
 
+it("an idle connection stays open for longer than the minute that load balancers keep theirs", async () => {
+  const response = await server.fetch("/healthz");
+  const [, seconds] = /timeout=(\d+)/.exec(response.headers.get("keep-alive") ?? "") ?? [];
+  expect(Number(seconds)).toBeGreaterThan(60);
+});
+
 describe("tokens", () => {
   it("are needed for everything but health, also for what does not exist", async () => {
     for (const [method, path] of [

@@ -255,12 +255,19 @@ const SWEEP = 10;
  */
 const choosesUpgrades = !/^24\.[0-8]\./.test(process.versions.node);
 
+/**
+ * Milliseconds for which a connection without requests stays open. Load balancers keep theirs for a minute. With Node's 5
+ * seconds, a connection would now and then close just as a request comes, which its client sees as a failure.
+ */
+const IDLE_CONNECTION = 75_000;
+
 function makeServer(router: Router, services: HttpServices): Server {
   const { headersTimeout, requestTimeout } = services.settings;
   const options = {
     ServerResponse: GuardedResponse,
     headersTimeout,
     requestTimeout,
+    keepAliveTimeout: IDLE_CONNECTION,
     connectionsCheckingInterval: Math.min(1_000, headersTimeout),
     // Otherwise Node would refuse requests without a Host header with its own text.
     requireHostHeader: false,
