@@ -2,7 +2,6 @@ import type { ToolErrorResponse } from "../error/codes.ts";
 import type { ToolError } from "../error/tool-error.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ClientMethod, ProgressUpdate, ToolClient, ToolInfo, ToolState } from "../tool/types.ts";
-import type { CallFrame } from "./call-frame.ts";
 import type { CallFlags, LogLevel } from "./events.ts";
 import type { CallOptions } from "./settings.ts";
 
@@ -18,11 +17,6 @@ export interface CallDispatcher {
    * elsewhere: then the call fails with that error and is recorded here.
    */
   submit(lane: string, call: HandedCall): Promise<PerformedCall>;
-}
-
-/** A dispatcher as the pipeline uses it. `handOver` makes it of a `CallDispatcher`. */
-export interface FrameDispatcher extends Pick<CallDispatcher, "laneOf"> {
-  dispatch(frame: CallFrame, lane: string): Promise<PerformedCall>;
 }
 
 /** An admitted call in the hands of a dispatcher. None of its methods does anything after the call has ended. */

@@ -6,7 +6,7 @@ import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
-import type { AdmittedCall, CallLink, FrameDispatcher, HandedCall } from "./admitted-call.ts";
+import type { AdmittedCall, CallDispatcher, CallLink, HandedCall, PerformedCall } from "./admitted-call.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
@@ -240,6 +240,11 @@ export interface ShownInput {
   readonly input: Record<string, unknown>;
   /** The secrets that were found in the arguments and masked. */
   readonly found: ReadonlySet<string>;
+}
+
+/** A dispatcher as the pipeline uses it. `handOver` makes it of a `CallDispatcher`. */
+export interface FrameDispatcher extends Pick<CallDispatcher, "laneOf"> {
+  dispatch(frame: CallFrame, lane: string): Promise<PerformedCall>;
 }
 
 /** What the stages need of the registry they run in. */

@@ -13,11 +13,10 @@ import type {
   CallDispatcher,
   CallLink,
   ClientView,
-  FrameDispatcher,
   HandedCall,
   PerformedCall,
 } from "./admitted-call.ts";
-import type { CallFrame } from "./call-frame.ts";
+import type { CallFrame, FrameDispatcher } from "./call-frame.ts";
 import { FrameContext } from "./context.ts";
 import type { LogLevel } from "./events.ts";
 import type { CallOptions } from "./settings.ts";

@@ -1,5 +1,5 @@
-import type { AdmittedCall, CallLink, FrameDispatcher, PerformedCall } from "../call/admitted-call.ts";
-import { CallFrame, CallHistory, type CallHost } from "../call/call-frame.ts";
+import type { AdmittedCall, CallLink, PerformedCall } from "../call/admitted-call.ts";
+import { CallFrame, CallHistory, type CallHost, type FrameDispatcher } from "../call/call-frame.ts";
 import { frameOf } from "../call/context.ts";
 import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
