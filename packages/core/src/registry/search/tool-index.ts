@@ -108,8 +108,9 @@ export class ToolIndex {
     const { scores } = this.#score(query, intents);
     for (const [key, more] of bonus ?? []) {
       const slot = this.#slots.get(key);
-      // What the query does not find by itself stays unfound: else it would tell what others have searched for.
-      if (slot !== undefined && scores[slot]! > 0) scores[slot]! += more;
+      // What the query does not find by itself is found by nearly the same search only: else a single word would tell
+      // whether others have searched for it.
+      if (slot !== undefined && (scores[slot]! > 0 || more > LEAST_BONUS)) scores[slot]! += more;
     }
     this.#raisePrefixMatches(query, scores);
     this.#raiseExactMatches(query, scores);
@@ -385,5 +386,7 @@ const MEANING_WEIGHT = 0.25;
 const STRANGE_WORDS = 0.55;
 const FITTING_WORDS = 0.75;
 const LEAST_TRUST = 0.2;
+/** A document that the query does not find by itself needs a larger bonus. */
+const LEAST_BONUS = 0.4;
 /** Below it, a document without any of the words only happens to lie in the same direction. */
 const LEAST_SIMILARITY = 0.3;
