@@ -115,6 +115,9 @@ describe("code that a model runs in a chat", { timeout: 60_000 }, () => {
       .catch(() => "lost");
     const open = async () => (await served.ask("GET", "/api/approvals")).body.items;
     await expect.poll(async () => (await open()).length, { timeout: 20_000 }).toBe(1);
+    // The note beside the payment: of a call that ended without a record, nobody knows what it did.
+    const noted = async () => (await served.ask("GET", "/api/calls?tool=note&status=completed")).body.items;
+    await expect.poll(async () => (await noted()).length, { timeout: 20_000 }).toBe(4);
     await served.end("SIGKILL");
     expect(await lost).toBe("lost");
     await rack.open();

@@ -108,8 +108,9 @@ export class ToolIndex {
     const { scores } = this.#score(query, intents);
     for (const [key, more] of bonus ?? []) {
       const slot = this.#slots.get(key);
-      // What the query does not find by itself stays unfound: else it would tell what others have searched for.
-      if (slot !== undefined && scores[slot]! > 0) scores[slot]! += more;
+      // What the query does not find by itself is found by nearly the same search only: else a single word would tell
+      // whether others have searched for it.
+      if (slot !== undefined && (scores[slot]! > 0 || more > LEAST_BONUS)) scores[slot]! += more;
     }
     this.#raisePrefixMatches(query, scores);
     this.#raiseExactMatches(query, scores);
@@ -359,5 +360,7 @@ const CLAUSE_WEIGHT = 0.5;
 const ENOUGH_WORDS = 0.2;
 /** What full similarity counts beside words that say all that the request says. */
 const MEANING_WEIGHT = 0.25;
+/** A document that the query does not find by itself needs a larger bonus. */
+const LEAST_BONUS = 0.4;
 /** Below it, a document without any of the words only happens to lie in the same direction. */
 const LEAST_SIMILARITY = 0.3;
