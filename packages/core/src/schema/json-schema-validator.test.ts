@@ -32,7 +32,7 @@ async function issuesOf(
 describe("lengths of texts", () => {
   it.each([
     [{ minLength: 2 }, "😀", "😀😀"],
-    [{ minLength: 1.5 }, "😀", "😀😀"],
+    [{ minLength: 10 }, "😀".repeat(9), "😀".repeat(10)],
     [{ maxLength: 1 }, "😀😀", "😀"],
     [{ minLength: 1, maxLength: 2 }, "😀😀😀", "😀😀"],
     [{ minLength: 1 }, "", "😀"],
