@@ -67,7 +67,7 @@ export class JsonSchemaValidator implements CompiledSchema {
       }
       if (this.#facts.usesReferences) beginCheck(copy, MOST_STEPS);
       if (!check(copy)) return { ok: false, issues: this.#issues(copy, check) };
-      return accepted(copy, isLarge, dropped);
+      return isLarge || dropped !== undefined ? accepted(copy, isLarge, dropped) : { ok: true, value: copy };
     } catch (error) {
       if (SchemaError.is(error)) throw error;
       return { ok: false, issues: [describeFailure(error)] };
@@ -126,7 +126,6 @@ export class JsonSchemaValidator implements CompiledSchema {
 }
 
 function accepted(value: unknown, isLarge: boolean, dropped?: string[]): SchemaOutcome {
-  if (dropped === undefined && !isLarge) return { ok: true, value };
   return { ok: true, value, ...(dropped && { dropped }), ...(isLarge && { isLarge }) };
 }
 
