@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -9,7 +9,6 @@ import { build } from "esbuild";
 import { describe, expect, it } from "vitest";
 
 const core = dirname(fileURLToPath(import.meta.url));
-const packages = resolve(core, "../..");
 
 function sources(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -49,23 +48,6 @@ describe("boundaries", () => {
       (name) => !allowed.some((known) => name === known || name.startsWith(`${known}/`)),
     );
     expect(foreign).toEqual([]);
-  });
-
-  it("inside the server, surfaces and sources never know each other", () => {
-    const server = join(packages, "server/src");
-    const offences = ["sources", "surfaces"].flatMap((part) => {
-      const other = part === "sources" ? "surfaces" : "sources";
-      return sources(join(server))
-        .filter((file) => relative(server, file).startsWith(`${part}/`))
-        .flatMap((file) =>
-          importsOf(file)
-            .filter((name) => name.startsWith("."))
-            .map((name) => relative(server, resolve(dirname(file), name)))
-            .filter((target) => target.startsWith(`${other}/`))
-            .map((target) => `${relative(server, file)} imports ${target}`),
-        );
-    });
-    expect(offences).toEqual([]);
   });
 
   it.each([

@@ -1,13 +1,14 @@
 // For the server and the console only: not part of the public entry, and free to change.
 
 export { limitTime, logLine, waitingForTurn, whenAborted } from "./call/context.ts";
-export { revivedError } from "./call/dispatch.ts";
+export { handOver, linkedClient } from "./call/dispatch.ts";
 export { namedCaller } from "./call/events.ts";
 export { Mask } from "./call/mask.ts";
 export { MaskStream } from "./call/mask-stream.ts";
 export { isSecretName, redact } from "./call/redact.ts";
 export { hasParts } from "./call/stages/admission.ts";
 export { toolErrorReference } from "./error/codes.ts";
+export { revivedError } from "./error/tool-error.ts";
 export { declarationSteps } from "./format/declarations.ts";
 export { inEnvelope } from "./format/openai.ts";
 export { readTagText } from "./format/tag-calls.ts";

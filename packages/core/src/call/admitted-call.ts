@@ -95,6 +95,8 @@ export interface PerformedCall {
 
 /** By what a performed call reaches the process that admitted it. */
 export interface CallLink {
+  /** The caller, when it can be asked. `linkedClient` makes it. */
+  readonly client?: CallOptions["client"];
   /** Resolves with the result, also of a call that failed: then its `error` is set. */
   call(name: string, input: unknown, options: CallOptions): Promise<ToolResult>;
   /** Rejects when the answer is no. */

@@ -6,7 +6,7 @@ import type { ToolEntry } from "../registry/entry.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { RegistryView, ToolStatus } from "../tool/types.ts";
-import type { AdmittedCall, CallDispatcher, CallLink, HandedCall } from "./admitted-call.ts";
+import type { AdmittedCall, CallDispatcher, CallLink, HandedCall, PerformedCall } from "./admitted-call.ts";
 import type { CallFlags, EventHub } from "./events.ts";
 import type { Mask } from "./mask.ts";
 import type { KeptResults } from "./results.ts";
@@ -242,6 +242,11 @@ export interface ShownInput {
   readonly found: ReadonlySet<string>;
 }
 
+/** A dispatcher as the pipeline uses it. `handOver` makes it of a `CallDispatcher`. */
+export interface FrameDispatcher extends Pick<CallDispatcher, "laneOf"> {
+  dispatch(frame: CallFrame, lane: string): Promise<PerformedCall>;
+}
+
 /** What the stages need of the registry they run in. */
 export interface CallHost {
   readonly settings: CheckedSettings;
@@ -260,7 +265,7 @@ export interface CallHost {
   /** The tools as they are now. */
   catalog: { readonly size: number; find(name: string): ToolEntry | undefined };
   /** Has calls of some tools performed elsewhere. Undefined: all run here. */
-  dispatcher: CallDispatcher | undefined;
+  dispatcher: FrameDispatcher | undefined;
   nearest(name: string): string[];
   view(frame: CallFrame): RegistryView;
   /** Makes a call as a child of `parent`; rejects with the child's `ToolError` when it fails. */
@@ -272,6 +277,9 @@ const LONGEST_RAW = 10_000;
 const LARGE = 100_000;
 const DEPTH_LOOKED_AT = 3;
 const MOST_LOOKED_AT = 50;
+
+/** `000` to `999`, each written when it is first used. */
+const lastDigits: string[] = [];
 
 /**
  * The calls under way and the last few that ended; the oldest ended call makes room for the newest. A call id
@@ -288,6 +296,9 @@ export class CallHistory {
   #chosenSince = 0;
   /** Makes the ids of one registry differ from those of any other. */
   readonly #prefix = `call_${Math.random().toString(36).slice(2, 10)}${Date.now().toString(36)}_`;
+  /** The thousands of the id that was made last, and how the ids of this thousand begin. */
+  #thousands = 0;
+  #beginning = this.#prefix;
   #ring: (CallFrame | undefined)[] = [];
   #next = 0;
   /** How many calls there were. */
@@ -298,8 +309,15 @@ export class CallHistory {
   }
 
   idOf(sequence: number): string {
-    // In another base than ten, V8 would leave its compiled code for each id (70 ns).
-    return this.#prefix + sequence;
+    const thousands = Math.floor(sequence / 1_000);
+    if (thousands !== this.#thousands) {
+      this.#thousands = thousands;
+      this.#beginning = this.#prefix + thousands;
+    }
+    // Two texts that are there already are put together: to write a new number takes V8 70 ns.
+    const last = sequence % 1_000;
+    lastDigits[last] ??= String(last).padStart(3, "0");
+    return this.#beginning + lastDigits[last];
   }
 
   get(callId: string): CallFrame | undefined {

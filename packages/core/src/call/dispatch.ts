@@ -1,5 +1,4 @@
-import { type ToolErrorResponse, toolErrorCodes } from "../error/codes.ts";
-import { ToolError } from "../error/tool-error.ts";
+import type { ToolError } from "../error/tool-error.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type {
   ClientMethod,
@@ -17,7 +16,7 @@ import type {
   HandedCall,
   PerformedCall,
 } from "./admitted-call.ts";
-import type { CallFrame } from "./call-frame.ts";
+import type { CallFrame, FrameDispatcher } from "./call-frame.ts";
 import { FrameContext } from "./context.ts";
 import type { LogLevel } from "./events.ts";
 import type { CallOptions } from "./settings.ts";
@@ -25,6 +24,10 @@ import { isWithinReach } from "./stages/admission.ts";
 import { ask } from "./stages/approve.ts";
 import { shownInput, stateChanged, updateState } from "./state.ts";
 import { readClock, toEpoch } from "./time.ts";
+
+/*
+ * How calls are handed over to other processes, for `ToolRegistry.dispatchTo`. Programs without lanes do not load it.
+ */
 
 const questions: readonly (readonly [ClientMethod, string?])[] = [
   ["elicitation/create"],
@@ -133,8 +136,16 @@ class FrameHandedCall implements HandedCall {
   }
 }
 
+/** What `ToolRegistry.dispatchTo` is given, so that the dispatcher gets the calls of its lanes. */
+export function handOver(dispatcher: CallDispatcher): FrameDispatcher {
+  return {
+    laneOf: (tool) => dispatcher.laneOf(tool),
+    dispatch: (frame, lane) => dispatch(frame, dispatcher, lane),
+  };
+}
+
 /** Hands an admitted call over. Its time limit counts from now on, also while it waits in a queue. */
-export function dispatch(frame: CallFrame, dispatcher: CallDispatcher, lane: string): Promise<PerformedCall> {
+function dispatch(frame: CallFrame, dispatcher: CallDispatcher, lane: string): Promise<PerformedCall> {
   const { tool, options, host, parent } = frame;
   const limits = [tool.info.metadata.timeout ?? host.settings.timeout, options.timeout ?? 0].filter(
     (limit) => limit > 0,
@@ -154,14 +165,6 @@ export function dispatch(frame: CallFrame, dispatcher: CallDispatcher, lane: str
   });
 }
 
-/** Makes the error of a call again from its plain form. */
-export function revivedError(error: ToolErrorResponse): ToolError {
-  const { code, message, recoverable, details } = error;
-  const { toolName, input, cause, thrown: _, ...data } = details ?? { toolName: "", input: {} };
-  const known = code in toolErrorCodes ? code : "execution_failed";
-  return new ToolError(known, message, { toolName, input, cause, data, recoverable });
-}
-
 function viewOf(client: ToolClient | undefined): ClientView | undefined {
   if (client === undefined) return undefined;
   const can = questions.filter(([method, mode]) =>
@@ -170,8 +173,11 @@ function viewOf(client: ToolClient | undefined): ClientView | undefined {
   return { name: client.name ?? "", logLevel: client.logLevel, can: can.map((one) => one.join(" ")) };
 }
 
-/** The caller as a performed call sees it. */
-export function linkedClient(view: ClientView, link: CallLink): NonNullable<CallOptions["client"]> {
+/** The caller as a performed call sees it, for `CallLink.client`. */
+export function linkedClient(
+  view: ClientView,
+  link: Pick<CallLink, "request" | "notify">,
+): NonNullable<CallOptions["client"]> {
   return {
     name: view.name,
     logLevel: view.logLevel,

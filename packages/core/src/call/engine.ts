@@ -5,6 +5,7 @@ import {
   copyFor,
   InvalidArgumentError,
   isToolError,
+  revivedError,
   ToolCancelledError,
   type ToolError,
   ToolExecutionError,
@@ -14,7 +15,6 @@ import {
 import type { RawResult, ToolResult } from "../tool/result.ts";
 import type { PerformedCall } from "./admitted-call.ts";
 import { type CallFrame, shrink } from "./call-frame.ts";
-import { dispatch, revivedError } from "./dispatch.ts";
 import { Mask } from "./mask.ts";
 import { guard, permit, reach, readArguments, resolve, validate } from "./stages/admission.ts";
 import { approve } from "./stages/approve.ts";
@@ -46,7 +46,7 @@ function execute(frame: CallFrame): void {
   if (dispatcher !== undefined && frame.answer === undefined && frame.admitted === undefined) {
     const lane = dispatcher.laneOf(frame.tool.info);
     if (lane !== undefined) {
-      goOnAfter(frame, dispatch(frame, dispatcher, lane), adopt);
+      goOnAfter(frame, dispatcher.dispatch(frame, lane), adopt);
       return;
     }
   }

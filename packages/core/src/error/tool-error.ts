@@ -172,6 +172,14 @@ export function toToolError(thrown: unknown, toolName: string, input: unknown): 
   return withStackOf(thrown, new ToolExecutionError(messageOf(thrown), { toolName, input, cause: thrown }));
 }
 
+/** Makes the error of a call again from its plain form. */
+export function revivedError(error: ToolErrorResponse): ToolError {
+  const { code, message, recoverable, details } = error;
+  const { toolName, input, cause, thrown: _, ...data } = details ?? { toolName: "", input: {} };
+  const known = code in toolErrorCodes ? code : "execution_failed";
+  return new ToolError(known, message, { toolName, input, cause, data, recoverable });
+}
+
 /** Copies the error for another call, because the object may be shared, frozen, or thrown again. */
 export function copyFor(error: ToolError, toolName: string, input: unknown): ToolError {
   const { code, message, data, recoverable, cause } = error;

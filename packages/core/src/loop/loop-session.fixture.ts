@@ -1,5 +1,5 @@
 import { assessFinished, assessNext } from "./detect-doom-loop.ts";
-import { emptyLoopState, recordCall, recordStop } from "./loop-state.ts";
+import { emptyLoopState, recordCall } from "./loop-state.ts";
 import { textKeys } from "./result-keys.ts";
 
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "./types.ts";
@@ -115,7 +115,7 @@ export function session({ enforce = false } = {}) {
         at,
       };
       state = recordCall(state, record, { text: step.args, ...step.more });
-      if (blocked && next.action === "stop") state = recordStop(state, next);
+      if (blocked && next.action === "stop") state = { ...state, stopped: next };
       return { next, finished: assessFinished(state, record.callId), ran: record.executed };
     },
     all(steps: readonly Step[]) {

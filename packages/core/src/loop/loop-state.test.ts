@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { assessFinished, assessNext } from "./detect-doom-loop.ts";
-import { clearForNewMessage, emptyLoopState, recordCall, recordStop, rollback } from "./loop-state.ts";
+import { clearForNewMessage, emptyLoopState, recordCall, rollback } from "./loop-state.ts";
 import type { LoopRecord, LoopState } from "./types.ts";
 
 let number = 0;
@@ -72,7 +72,10 @@ describe("clearForNewMessage", () => {
   });
 
   it("keeps a stop", () => {
-    const stopped = recordStop(after(record("read")), { action: "stop", signal: "repeat", count: 5 });
+    const stopped: LoopState = {
+      ...after(record("read")),
+      stopped: { action: "stop", signal: "repeat", count: 5 },
+    };
     const state = clearForNewMessage(stopped);
     expect(state.entries).toEqual([]);
     expect(assessNext(state, next("write"))).toEqual({ action: "stop", signal: "repeat", count: 5 });

@@ -112,11 +112,6 @@ function answerMark(tool: string, exactKey: string): number {
   return mark;
 }
 
-/** After this, every call gets this verdict. */
-export function recordStop(state: LoopState, verdict: LoopVerdict): LoopState {
-  return { ...state, stopped: verdict };
-}
-
 /** After a new message of the user nothing before it counts; a stopped run stays stopped. */
 export function clearForNewMessage(state: LoopState): LoopState {
   return state?.stopped === undefined ? empty : { ...empty, stopped: state.stopped };

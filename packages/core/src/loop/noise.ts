@@ -1,3 +1,5 @@
+import { DIGITS, firstDigit, NAMES, signsOf } from "./text-signs.ts";
+
 /*
  * Finds the parts in which two results differ although they say the same: times of now, measured durations, ids that nobody
  * chose, and the numbers that shells and prompts count up. Each may also be the point of a result, so it is left out only
@@ -23,11 +25,17 @@ export interface NoiseSpan {
 }
 
 /** What may be left out of a part of a text that a call returned at a time, in milliseconds since the epoch. */
-export function noiseIn(text: string, at: number, from = 0, to = text.length): Noise | undefined {
+export function noiseIn(
+  text: string,
+  at: number,
+  from = 0,
+  to = text.length,
+  signs = signsOf(text),
+): Noise | undefined {
   const spans: NoiseSpan[] = [];
-  addNumbers(spans, text, at, from, to);
+  if (signs & DIGITS) addNumbers(spans, text, at, from, to, firstDigit(signs));
   const numbers = spans.length;
-  addNames(spans, text, at, from, to);
+  if (signs & NAMES) addNames(spans, text, at, from, to);
   if (spans.length === 0) return undefined;
   return {
     spans: spans.length === numbers ? spans : inOrder(spans),
@@ -95,9 +103,17 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
   if (part.includes(month) || part.includes("年")) add(writtenDate, false);
 }
 
-function addNumbers(spans: NoiseSpan[], text: string, at: number, from: number, to: number): void {
-  let before = 0;
-  for (let index = from; index < to; index++) {
+/** There are no digits before `first`. */
+function addNumbers(
+  spans: NoiseSpan[],
+  text: string,
+  at: number,
+  from: number,
+  to: number,
+  first: number,
+): void {
+  let before = first > from ? text.charCodeAt(first - 1) : 0;
+  for (let index = Math.max(from, first); index < to; index++) {
     const code = text.charCodeAt(index);
     if (code < 48 || code > 57) {
       before = code;

@@ -3,6 +3,7 @@ import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
 import { saysError, saysNone, saysNothing, shortAnswer } from "./inference.ts";
 import { type Noise, noiseIn } from "./noise.ts";
+import { signsOf } from "./text-signs.ts";
 import { stableResultLength, tellingResultLength } from "./thresholds.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
@@ -112,7 +113,8 @@ export function textKeys(
   args?: unknown,
   reads?: () => boolean,
 ): ResultKeys {
-  const says = !isError && saysError(text);
+  const signs = signsOf(text);
+  const says = !isError && saysError(text, signs);
   const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
   if (isError || (says && !reads?.())) {
     const key = complaintKey(text, args);
@@ -121,7 +123,7 @@ export function textKeys(
   const { resultKey, exactKey } =
     text.length > wholeText
       ? longKeys(text, at, says, args)
-      : partKeys(text, noiseIn(text, at), 0, text.length, says, args);
+      : partKeys(text, noiseIn(text, at, 0, text.length, signs), 0, text.length, says, args);
   const own = says && text.length <= shortAnswer ? withoutEchoes(text, args) : text;
   return {
     resultKey,

@@ -1,7 +1,6 @@
-import type { AdmittedCall, CallDispatcher, CallLink, PerformedCall } from "../call/admitted-call.ts";
-import { CallFrame, CallHistory, type CallHost } from "../call/call-frame.ts";
+import type { AdmittedCall, CallLink, PerformedCall } from "../call/admitted-call.ts";
+import { CallFrame, CallHistory, type CallHost, type FrameDispatcher } from "../call/call-frame.ts";
 import { frameOf } from "../call/context.ts";
-import { linkedClient, revivedError } from "../call/dispatch.ts";
 import { abortCall, cancelCall, expireCall, startCall } from "../call/engine.ts";
 import { EventHub, type RackEvent, type RackListener, type ToolCallRecord } from "../call/events.ts";
 import { assessHistory, LoopSessions, sessionKey } from "../call/loop-sessions.ts";
@@ -16,9 +15,8 @@ import {
 import { isWithinReach, requireStanding } from "../call/stages/admission.ts";
 import { recordOf, stateOf, updateState } from "../call/state.ts";
 import { Deadlines, inTurns, pausing, readClock, untilNextTurn } from "../call/time.ts";
-import type { ToolErrorResponse } from "../error/codes.ts";
 import { noneForCaller, notFound } from "../error/messages.ts";
-import { ToolNotFoundError, toToolError } from "../error/tool-error.ts";
+import { revivedError, type ToolError, ToolNotFoundError, toToolError } from "../error/tool-error.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { clearForNewMessage, rollback } from "../loop/loop-state.ts";
 import type { LoopState, LoopVerdict } from "../loop/types.ts";
@@ -237,7 +235,7 @@ export class ToolRegistry extends CatalogReader {
   }
 
   /** From now on, calls of the tools that the dispatcher names a lane for are performed elsewhere. */
-  dispatchTo(dispatcher: CallDispatcher | undefined): void {
+  dispatchTo(dispatcher: FrameDispatcher | undefined): void {
     this.#host.dispatcher = dispatcher;
   }
 
@@ -246,7 +244,7 @@ export class ToolRegistry extends CatalogReader {
    * rejects. Must only be given calls that were admitted: nothing is checked again.
    */
   perform(admitted: AdmittedCall, link: CallLink): Promise<PerformedCall> {
-    const { callId, toolName, input, options, permissions, reach, deadline, client } = admitted;
+    const { callId, toolName, input, options, permissions, reach, deadline } = admitted;
     const names = reach && new Set(reach);
     const frame = this.#frame(
       toolName,
@@ -257,7 +255,7 @@ export class ToolRegistry extends CatalogReader {
         permissions,
         ...(names && { allow: (tool) => names.has(tool.name) }),
         ...(deadline !== undefined && { timeout: Math.max(1, deadline - Date.now()) }),
-        ...(client && { client: linkedClient(client, link) }),
+        ...(link.client && { client: link.client }),
       },
       undefined,
       { ...admitted, link },
@@ -293,10 +291,10 @@ export class ToolRegistry extends CatalogReader {
   }
 
   /** Ends a call with an error that another process gives as the reason. Returns false when the call is not running. */
-  abort(callId: string, error: ToolErrorResponse): boolean {
+  abort(callId: string, error: ToolError): boolean {
     const frame = this.#host.history.get(callId);
     if (frame === undefined || frame.ended) return false;
-    abortCall(frame, revivedError(error));
+    abortCall(frame, error);
     return true;
   }
 

@@ -75,19 +75,18 @@ export function mapSchemas(
   replace: (subschema: JsonSchema, steps: SchemaSteps) => unknown,
 ): Record<string, unknown> {
   const copy: Record<string, unknown> = { ...schema };
-  const replaced = (part: unknown, ...steps: SchemaSteps) => (isSchema(part) ? replace(part, steps) : part);
-  for (const keyword of Object.keys(schema)) {
-    const arrangement = arrangements.get(keyword);
-    if (arrangement === undefined) continue;
-    const value = schema[keyword];
-    if (arrangement === "map") {
-      if (!isRecord(value)) continue;
-      const entries = Object.entries(value).map(([name, part]) => [name, replaced(part, keyword, name)]);
-      copy[keyword] = Object.fromEntries(entries);
-    } else if (arrangement !== "schema" && Array.isArray(value)) {
-      copy[keyword] = value.map((part, index) => replaced(part, keyword, index));
-    } else if (arrangement !== "list") copy[keyword] = replaced(value, keyword);
-  }
+  visitMembers(schema, (member, steps) => {
+    if (!isSchema(member)) return;
+    const [keyword, name] = steps;
+    const part = replace(member, steps);
+    if (name === undefined) {
+      copy[keyword] = part;
+      return;
+    }
+    const given = schema[keyword] as Record<string | number, unknown>; // Members have a name or an index.
+    if (copy[keyword] === given) copy[keyword] = Array.isArray(given) ? [...given] : { ...given };
+    (copy[keyword] as typeof given)[name] = part; // The copy has the form of what was given.
+  });
   return copy;
 }
 

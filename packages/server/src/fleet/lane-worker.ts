@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import type { CallLink, Logger, RackEvent, ToolInfo, ToolRegistry } from "@toolrack/core";
-import { revivedError } from "@toolrack/core/internal";
+import { linkedClient, revivedError } from "@toolrack/core/internal";
 import type { Worker } from "bullmq";
 import { productVersion, reasonOf } from "../helpers/index.ts";
 import type { CallStore } from "../store/index.ts";
@@ -282,7 +282,7 @@ export class LaneWorker {
     }
   }
 
-  #linkOf({ instance: server, call: { callId } }: Handover): CallLink {
+  #linkOf({ instance: server, call: { callId, client } }: Handover): CallLink {
     const { channel } = this.#options.link;
     const ask = async (question: WorkerQuestion): Promise<unknown> => {
       this.#waiting++;
@@ -297,7 +297,7 @@ export class LaneWorker {
         this.#balance();
       }
     };
-    return {
+    const link: CallLink = {
       call: (name, input, options) =>
         // The server answers with the result.
         ask({ kind: "call", name, input, options }) as ReturnType<CallLink["call"]>,
@@ -305,6 +305,7 @@ export class LaneWorker {
       request: (method, params, signal) => untilAborted(ask({ kind: "client", method, params }), signal),
       notify: (method, params) => this.#tell(server, callId, { kind: "notify", method, params }),
     };
+    return client === undefined ? link : { ...link, client: linkedClient(client, link) };
   }
 
   /** Hears what servers say of calls that are performed here. */
@@ -313,7 +314,7 @@ export class LaneWorker {
     if (performed === undefined) return;
     const { registry } = this.#options;
     if (said.kind === "abort") {
-      registry.abort(said.callId, said.error);
+      registry.abort(said.callId, revivedError(said.error));
       return;
     }
     performed.pause?.[Symbol.dispose]();

@@ -1,4 +1,5 @@
 import type { Logger } from "@toolrack/core";
+import { handOver } from "@toolrack/core/internal";
 import type { ToolValues } from "../access/index.ts";
 import type { CallHandover } from "../calls/index.ts";
 import {
@@ -44,7 +45,7 @@ export async function openLanes(parts: LaneParts): Promise<Lanes | undefined> {
       if (live !== undefined) live.isRecorded = isRecorded;
     },
   });
-  registry.dispatchTo(lanes);
+  registry.dispatchTo(handOver(lanes));
   return lanes;
 }
 
