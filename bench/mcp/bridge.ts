@@ -2,25 +2,23 @@ import { spawn } from "node:child_process";
 import { Agent, createServer, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { initialize } from "./messages.ts";
 
 /**
  * The least that brings HTTP to a server on stdio, or to the one at an address: reads the JSON, gives the request an id of
  * its own, passes it on, and gives the answer back under the first one. It checks nothing, knows nobody and keeps
- * nothing. `node bridge.ts [URL]`.
+ * nothing. `node bridge.ts URL` or `node bridge.ts PROGRAM WORDS…`.
  */
-const [address] = process.argv.slice(2);
+const [behind, ...words] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true });
 const waiting = new Map<number, { readonly id: unknown; readonly outgoing: ServerResponse }>();
 let next = 0;
 
-const pass = address === undefined ? passToProcess() : passTo(address);
+const pass = words.length > 0 ? passToProcess([behind!, ...words]) : passTo(behind!);
 
 /** Starts the server and returns a function that sends it a message. */
-function passToProcess(): (text: string) => void {
-  const floor = fileURLToPath(new URL("./floor.ts", import.meta.url));
-  const upstream = spawn(process.execPath, [floor, "stdio", "10"], { stdio: ["pipe", "pipe", "inherit"] });
+function passToProcess(program: readonly string[]): (text: string) => void {
+  const upstream = spawn(process.execPath, program, { stdio: ["pipe", "pipe", "inherit"] });
   upstream.stdin.write(`${initialize}\n`);
   upstream.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" })}\n`);
   createInterface(upstream.stdout).on("line", giveBack);

@@ -6,9 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "./free-port.ts";
 
-/** Gateways that are programs, with sessions, before the server on stdio. `node gateway.ts mcp-proxy|supergateway`. */
-const [name] = process.argv.slice(2);
-const upstream = [process.execPath, fileURLToPath(new URL("./floor.ts", import.meta.url)), "stdio", "10"];
+/** Gateways that are programs, with sessions, before the server on stdio. `node gateway.ts mcp-proxy|supergateway PROGRAM WORDS…`. */
+const [name, ...program] = process.argv.slice(2);
+const upstream = [process.execPath, ...program];
 const port = await freePort();
 const words =
   name === "mcp-proxy"

@@ -26,15 +26,22 @@ const milliseconds = Number(process.env.BENCH_MCP_MILLISECONDS ?? 4_000);
  */
 const warmUp = { requests: 20_000, connections: 16 };
 const lastWarmUp = 5_000;
-/** `sdk`: a server over HTTP that is written with the official SDK, as most are; it takes three times as long for a call. */
-type Behind = "stdio" | "http" | "sdk";
-const variants: Record<string, { readonly behind: Behind; readonly connections: number }> = {
+/** `isSdk`: the server behind is written with the official SDK, as most are; over HTTP it takes three times as long for a call. */
+interface Variant {
+  readonly behind: "stdio" | "http";
+  readonly connections: number;
+  readonly isSdk?: boolean;
+}
+
+const variants: Record<string, Variant> = {
   "stdio behind, 1 connection": { behind: "stdio", connections: 1 },
   "stdio behind, 16 connections": { behind: "stdio", connections: 16 },
+  "an SDK's stdio server behind, 16 connections": { behind: "stdio", connections: 16, isSdk: true },
   "HTTP behind, 1 connection": { behind: "http", connections: 1 },
   "HTTP behind, 16 connections": { behind: "http", connections: 16 },
-  "an SDK's HTTP server behind, 1 connection": { behind: "sdk", connections: 1 },
+  "an SDK's HTTP server behind, 1 connection": { behind: "http", connections: 1, isSdk: true },
 };
+const busySdk = "an SDK's stdio server behind, 16 connections";
 const pathOf = (place: string) => fileURLToPath(new URL(place, import.meta.url));
 const called: McpVariant = { method: "tools/call", era: "legacy", tools: 10, transport: "http" };
 
@@ -59,15 +66,15 @@ export const gateway: Suite<McpSample> = {
   async sample({ contestant, variant: name }) {
     if (process.platform !== "linux")
       throw new Error("CPU time of the gateway is read from /proc: Linux only");
-    const { behind, connections } = variants[name]!;
+    const { behind, connections, isSdk = false } = variants[name]!;
     const isOurs = contestant === "ours-gateway";
     const variant = isOurs ? { ...called, tool: "mcp_floor_tool_0" } : called;
     const directory = await mkdtemp(join(tmpdir(), "toolrack-bench-"));
-    const floor = [pathOf(`../mcp/${behind === "sdk" ? "sdk-1" : "floor"}.ts`), "http", "10"];
+    const floor = [pathOf(`../mcp/${isSdk ? "sdk-1" : "floor"}.ts`), behind, "10"];
     const upstream = behind === "stdio" ? undefined : await startServer(floor, directory);
     try {
       const isDirect = contestant === "node-direct";
-      const words = isDirect ? floor : await wordsOf(contestant, directory, upstream?.url);
+      const words = isDirect ? floor : await wordsOf(contestant, directory, upstream?.url ?? floor);
       const server = await startServer(words, directory);
       try {
         const token = isOurs ? readFileSync(join(directory, ".toolrack/token"), "utf8").trim() : undefined;
@@ -92,42 +99,44 @@ export const gateway: Suite<McpSample> = {
       title: "tools/call through a gateway",
       floor: gateway.floor,
       columns: ["load", "CPU of all its processes, µs"],
-      // Ours checks a token and has every call on disk before it is answered, which the floor does not.
-      limitOf: ({ contestant }) => (contestant === "ours-gateway" ? cpuGoal : undefined),
+      // Ours checks a token and has every call on disk before it is answered, which the floor does not. Where the
+      // SDK's server is among the processes of the gateway, it takes most of their time, and the goal would say little.
+      limitOf: ({ contestant, variant }) =>
+        contestant === "ours-gateway" && variant !== busySdk ? cpuGoal : undefined,
     });
     const find = (contestant: ContestantName, variant: string) =>
       measured.find((one) => one.contestant === contestant && one.variant === variant);
     const near = "an SDK's HTTP server behind, 1 connection";
-    const busy = "stdio behind, 16 connections";
     const time = medianOf(find("ours-gateway", near), "p50") / medianOf(find("node-direct", near), "p50");
-    const rate =
-      medianOf(find("ours-gateway", busy), "perSecond") / medianOf(find("node-bridge", busy), "perSecond");
     const inTime = judgeGoal(`${near}: p50 to the server itself`, timeGoal, time);
-    const inRate: GoalOutcome = {
-      ...{ what: `${busy}: requests/s to the bridge`, limit: rateGoal, ratio: rate },
-      met: rate >= rateGoal,
-    };
+    const inRate = [busySdk, "stdio behind, 16 connections"].map((busy): GoalOutcome => {
+      const ratio =
+        medianOf(find("ours-gateway", busy), "perSecond") / medianOf(find("node-bridge", busy), "perSecond");
+      const what = `${busy}: requests/s to the bridge`;
+      return { what, limit: rateGoal, ratio, met: ratio >= rateGoal };
+    });
     const rows = [
       [inTime.what, formatRatio(time), describeGoal(inTime)],
-      [inRate.what, formatRatio(rate), `goal ≥ ${formatRatio(rateGoal)}: ${inRate.met ? "met" : "not met"}`],
+      ...inRate.map(({ what, ratio, met }) => [
+        ...[what, formatRatio(ratio), `goal ≥ ${formatRatio(rateGoal)}: ${met ? "met" : "not met"}`],
+      ]),
     ];
     const clock = { title: "by the clock", columns: ["what", "ours", "goal"], rows };
-    return { tables: [...tables, clock], goals: [...goals, inTime, inRate] };
+    return { tables: [...tables, clock], goals: [...goals, inTime, ...inRate] };
   },
 };
 
-/** `address`: where the server behind is, if it is not on stdio. */
+/** `behind`: the address of the server behind, or what Node is to run on stdio. */
 async function wordsOf(
   contestant: ContestantName,
   directory: string,
-  address: string | undefined,
+  behind: string | readonly string[],
 ): Promise<string[]> {
-  if (contestant === "node-bridge")
-    return [pathOf("../mcp/bridge.ts"), ...(address === undefined ? [] : [address])];
+  if (contestant === "node-bridge") return [pathOf("../mcp/bridge.ts"), ...[behind].flat()];
   if (contestant !== "ours-gateway")
-    return [pathOf("../mcp/gateway.ts"), contestant.replace(/-gateway$/, "")];
-  const onStdio = { command: process.execPath, args: [pathOf("../mcp/floor.ts"), "stdio", "10"] };
-  const floor = address === undefined ? onStdio : { url: `${address}/mcp` };
+    return [pathOf("../mcp/gateway.ts"), contestant.replace(/-gateway$/, ""), ...[behind].flat()];
+  const floor =
+    typeof behind === "string" ? { url: `${behind}/mcp` } : { command: process.execPath, args: behind };
   await writeFile(join(directory, "mcp.json"), JSON.stringify({ mcpServers: { floor } }));
   const source = "--conditions=toolrack-source";
   await writeFile(

@@ -23,7 +23,7 @@ const MOST_SESSIONS = 10_000;
 export class LoopSessions {
   readonly #enabled: boolean;
   readonly #memories = new Map<string, LoopMemory>();
-  #latest: string | undefined;
+  #latest: { readonly key: string; readonly memory: LoopMemory } | undefined;
   constructor(enabled: boolean) {
     this.#enabled = enabled;
   }
@@ -35,7 +35,7 @@ export class LoopSessions {
   /** The verdict on whether the call may run; undefined when detection fails. */
   assessNext(frame: CallFrame): LoopVerdict | undefined {
     try {
-      const memory = this.#memories.get(keyOf(frame));
+      const memory = this.#find(keyOf(frame));
       if (memory === undefined) return undefined;
       const verdict = assessNext(memory, candidateOf(frame));
       if (verdict.action === "stop") memory.stopped = verdict;
@@ -91,6 +91,7 @@ export class LoopSessions {
   }
 
   clear(sessionID?: string): void {
+    this.#latest = undefined;
     if (sessionID === undefined) this.#memories.clear();
     else for (const key of this.#keysOf(sessionID)) this.#memories.delete(key);
   }
@@ -99,15 +100,18 @@ export class LoopSessions {
     return [...this.#memories.keys()].filter((key) => key.split(OWNED_BY)[0] === sessionID);
   }
 
+  #find(key: string): LoopMemory | undefined {
+    return this.#latest?.key === key ? this.#latest.memory : this.#memories.get(key);
+  }
+
   #open(key: string): LoopMemory {
-    let memory = this.#memories.get(key);
-    if (memory !== undefined && key === this.#latest) return memory;
-    memory ??= { ...memoryOf(emptyLoopState()), index: new EntryIndex([]) };
+    if (this.#latest?.key === key) return this.#latest.memory;
+    const memory = this.#memories.get(key) ?? { ...memoryOf(emptyLoopState()), index: new EntryIndex([]) };
     // A session that is removed and added again becomes the last of the map, so the first one has made no
     // calls for the longest time.
     this.#memories.delete(key);
     this.#memories.set(key, memory);
-    this.#latest = key;
+    this.#latest = { key, memory };
     if (this.#memories.size > MOST_SESSIONS) {
       const quietest = this.#memories.keys().next().value;
       if (quietest !== undefined) this.#memories.delete(quietest);

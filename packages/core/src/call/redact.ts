@@ -49,7 +49,7 @@ const secretParameters = new Set(["token", "key", "signature", "sig"]);
 type Found = Set<string> | undefined;
 
 function copy(given: unknown, mask: Mask, found: Found, ancestors: object[], depth: number): unknown {
-  const value = unpacked(given);
+  const value = given instanceof Map || given instanceof Set ? unpacked(given) : given;
   if (typeof value === "string") return shownText(value, mask, found);
   if (typeof value === "number") return mask.hidesNumbers && mask.hidesNumber(value) ? REDACTED : value;
   if (typeof value === "bigint") return mask.inText(value.toString());

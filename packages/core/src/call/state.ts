@@ -190,7 +190,10 @@ export function shownInput(
   const before = frame.shown;
   if (before !== undefined && before.source === source && before.known === known) return before;
   // What is secret in the arguments of a call is secret in those of the calls that it makes.
-  const inherited = frame.parent === undefined ? secretsAbove(frame) : shownInput(frame.parent).found;
+  let inherited = none;
+  if (frame.parent !== undefined) inherited = shownInput(frame.parent).found;
+  // Secrets of the calls above one that another process admitted.
+  else if (frame.admitted !== undefined) inherited = new Set(frame.admitted.secrets);
   const found = inherited.size === 0 ? spare : new Set(inherited);
   const marked = redact(source, { mask: known, found });
   if (found.size > inherited.size) addForms(frame, found, inherited);
@@ -204,11 +207,6 @@ export function shownInput(
   const shown = { source, known, input, found: found.size > 0 ? found : none };
   frame.shown = shown;
   return shown;
-}
-
-/** Secrets of the calls above one that another process admitted. */
-function secretsAbove({ admitted }: CallFrame): ReadonlySet<string> {
-  return admitted === undefined || admitted.secrets.length === 0 ? none : new Set(admitted.secrets);
 }
 
 /** The secrets of the call's own arguments, which its result or error may repeat. */

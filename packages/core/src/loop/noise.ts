@@ -1,4 +1,4 @@
-import { DIGITS, NAMES, signsOf } from "./text-signs.ts";
+import { DIGITS, firstDigit, NAMES, signsOf } from "./text-signs.ts";
 
 /*
  * Finds the parts in which two results differ although they say the same: times of now, measured durations, ids that nobody
@@ -33,7 +33,7 @@ export function noiseIn(
   signs = signsOf(text),
 ): Noise | undefined {
   const spans: NoiseSpan[] = [];
-  if (signs & DIGITS) addNumbers(spans, text, at, from, to);
+  if (signs & DIGITS) addNumbers(spans, text, at, from, to, firstDigit(signs));
   const numbers = spans.length;
   if (signs & NAMES) addNames(spans, text, at, from, to);
   if (spans.length === 0) return undefined;
@@ -103,9 +103,17 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
   if (part.includes(month) || part.includes("年")) add(writtenDate, false);
 }
 
-function addNumbers(spans: NoiseSpan[], text: string, at: number, from: number, to: number): void {
-  let before = 0;
-  for (let index = from; index < to; index++) {
+/** There are no digits before `first`. */
+function addNumbers(
+  spans: NoiseSpan[],
+  text: string,
+  at: number,
+  from: number,
+  to: number,
+  first: number,
+): void {
+  let before = first > from ? text.charCodeAt(first - 1) : 0;
+  for (let index = Math.max(from, first); index < to; index++) {
     const code = text.charCodeAt(index);
     if (code < 48 || code > 57) {
       before = code;

@@ -52,16 +52,25 @@ for (const [sign, words] of tellingLetters) {
   }
 }
 
-/** The signs that a text may have; one that is missing is surely missing. */
+/**
+ * The signs that a text may have; one that is missing is surely missing. From the fifth bit on, the index of the first digit,
+ * or one before it.
+ */
 export function signsOf(text: string): number {
   const { length } = text;
   if (length > longest) return ANY_SIGN;
   let signs = 0;
+  let digit = 0;
   let three = 0;
   for (let index = 0; index < length; index++) {
     const code = text.charCodeAt(index);
     three = ((three << 5) | (code < 256 ? kinds[code]! : FOREIGN)) & 0x7fff;
+    if ((signs & DIGITS) === 0) digit = index;
     signs |= signsOfThree[three]!;
   }
-  return signs | signsOfThree[(three << 5) & 0x7fff]!;
+  return signs | signsOfThree[(three << 5) & 0x7fff]! | (digit << 4);
+}
+
+export function firstDigit(signs: number): number {
+  return signs >> 4;
 }

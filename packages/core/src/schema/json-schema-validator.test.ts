@@ -29,6 +29,21 @@ async function issuesOf(
   return outcome.issues;
 }
 
+describe("lengths of texts", () => {
+  it.each([
+    [{ minLength: 2 }, "😀", "😀😀"],
+    [{ minLength: 10 }, "😀".repeat(9), "😀".repeat(10)],
+    [{ maxLength: 1 }, "😀😀", "😀"],
+    [{ minLength: 1, maxLength: 2 }, "😀😀😀", "😀😀"],
+    [{ minLength: 1 }, "", "😀"],
+    [{ minLength: 1, description: 'a "maxLength"' }, "", "😀"],
+  ])("are counted in characters by %j", async (limits, bad, good) => {
+    const schema = { type: "object", properties: { text: { type: "string", ...limits } } };
+    expect((await validate(schema, { text: bad })).ok).toBe(false);
+    expect((await validate(schema, { text: good })).ok).toBe(true);
+  });
+});
+
 describe("before the engine is loaded", () => {
   it("answers the first value with a promise and later ones at once", async () => {
     const compiled = compileSchema({ ...weather, $schema: "https://json-schema.org/draft/2019-09/schema" });

@@ -187,6 +187,22 @@ it("attaches an idle client only when it speaks again, and keeps the order of it
   expect(attach).toHaveBeenCalledOnce();
 });
 
+it("reads on when a rack ended that could take no more", async () => {
+  const [one, two] = [new TestRack(), new TestRack()];
+  const { say } = bridged(one, two);
+  say(initialize);
+  await vi.waitFor(() => expect(one.heard).toHaveLength(1));
+  one.say({ id: 1, result: {} });
+  // As a socket does that is closing: a line to it is lost, and it never asks for more.
+  one.input.end();
+  say(initialized);
+  await new Promise(setImmediate);
+  one.end();
+  await new Promise(setImmediate);
+  say({ id: 2, method: "tools/list" });
+  await vi.waitFor(() => expect(methodsOf(two.heard)).toContain("tools/list"));
+});
+
 it("passes on what is no message, and refuses a line that is too long", async () => {
   const rack = new TestRack();
   const raw: Buffer[] = [];

@@ -265,8 +265,10 @@ export class StdioBridge {
       this.#open.delete(id);
       this.#tell(errorText(id, stoppedBefore));
     }
-    // A client that waits for nothing costs nothing: its next line finds or starts a rack.
+    // A client that waits for nothing costs nothing: its next line finds or starts a rack. It is read on, also where the rack
+    // that ended could take no more.
     if (this.#open.size > 0 || this.#watched.size > 0) void this.#attachAgain();
+    else this.#input.resume();
   }
 
   async #attachAgain() {

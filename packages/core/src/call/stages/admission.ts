@@ -51,14 +51,13 @@ export function resolve(frame: CallFrame): void {
   frame.entry = entry;
   frame.toolName = entry.info.name;
   if (current !== entry) frame.current = current;
-  refuseDisabled(frame, current.info);
+  if (current.info.disabled) throw refuseDisabled(frame, current.info);
   const { maxDepth } = host.settings;
   if (frame.depth > maxDepth) throw frame.refusal(ToolExecutionError, tooDeep(frame.shownName, maxDepth));
 }
 
-function refuseDisabled(frame: CallFrame, now: ToolInfo): void {
-  if (!now.disabled) return;
-  throw frame.refusal(ToolDisabledError, disabled(frame.shownName, now.metadata.disabledReason));
+function refuseDisabled(frame: CallFrame, now: ToolInfo): ToolDisabledError {
+  return frame.refusal(ToolDisabledError, disabled(frame.shownName, now.metadata.disabledReason));
 }
 
 /** Refuses a tool that the caller may not use, before an error can reveal its schema. */
@@ -267,7 +266,7 @@ export function requireStanding(frame: CallFrame): void {
     throw frame.refusal(ToolNotFoundError, takenDown(frame.shownName), { data: { suggestions: [] } });
   }
   if (now !== frame.entry) frame.current = now;
-  refuseDisabled(frame, now.info);
+  if (now.info.disabled) throw refuseDisabled(frame, now.info);
   reach(frame);
   permit(frame);
 }

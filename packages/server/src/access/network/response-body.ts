@@ -127,28 +127,27 @@ export interface BodyPart {
  * The body with its content encodings undone. It is decompressed only as fast as it is read, so a small body that
  * unpacks to an enormous one cannot hurt a reader that stops at its limit. Destroying the stream ends the connection.
  */
-export async function decodedBody(message: IncomingMessage): Promise<Readable> {
-  const encodings = (message.headers["content-encoding"] ?? "")
+export async function decodedBody(body: Readable, encoding = ""): Promise<Readable> {
+  const encodings = encoding
     .split(",")
     .map((name) => name.trim().toLowerCase())
     .filter((name) => name !== "" && name !== "identity");
-  if (encodings.length === 0) return message;
+  if (encodings.length === 0) return body;
   try {
     if (encodings.length > 2) throw new Error("it is encoded more than twice");
-    const first = await firstByte(message);
+    const first = await firstByte(body);
     // An empty body is legal under every encoding, but no decoder accepts it.
-    if (first === undefined) return message;
+    if (first === undefined) return body;
     // Servers say "deflate" for two formats; only the standard one begins with this header.
     const isRaw = (first & 0x0f) !== 8;
     const decoders = encodings.reverse().map((name) => decoderOf(name, isRaw));
     const decoded = decoders.at(-1)!;
-    pipeline([message, ...decoders], (error) => {
+    pipeline([body, ...decoders], (error) => {
       if (error) decoded.destroy(error);
     });
     return decoded;
   } catch (error) {
-    message.destroy();
-    const encoding = message.headers["content-encoding"];
+    body.destroy();
     throw new Error(`The body (content-encoding: ${encoding}) cannot be read: ${reasonOf(error)}.`);
   }
 }
@@ -177,11 +176,11 @@ function decoderOf(encoding: string, isRaw: boolean): Transform {
 }
 
 /** Reads the first byte of a body and puts it back. */
-async function firstByte(message: IncomingMessage): Promise<number | undefined> {
-  await once(message, "readable");
-  const first: Buffer | null = message.read(1);
+async function firstByte(body: Readable): Promise<number | undefined> {
+  await once(body, "readable");
+  const first: Buffer | null = body.read(1);
   if (first === null) return undefined;
-  message.unshift(first);
+  body.unshift(first);
   return first[0];
 }
 
@@ -199,7 +198,7 @@ export async function readResponse(
     message.destroy();
     return { bytes: Buffer.alloc(0), isTruncated: false };
   }
-  return readBody(await decodedBody(message), limit, signal);
+  return readBody(await decodedBody(message, message.headers["content-encoding"]), limit, signal);
 }
 
 interface SaveOptions {

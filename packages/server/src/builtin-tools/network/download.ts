@@ -87,7 +87,10 @@ export default defineTool({
         if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
         const onProgress = progressReporter(ctx, announced);
         const options = { target, overwrite, maxBytes, onProgress, signal };
-        const saved = await saveStream(await decodedBody(message), options);
+        const saved = await saveStream(
+          await decodedBody(message, message.headers["content-encoding"]),
+          options,
+        );
         const contentType = message.headers["content-type"] ?? null;
         const elapsed = Math.round(performance.now() - startedAt);
         const text = `Saved ${saved.bytes.toLocaleString("en-US")} bytes to ${shown} in ${elapsed} ms.\nfrom: ${url}\ncontent-type: ${contentType ?? "not given"}\nsha256: ${saved.sha256}`;
@@ -140,7 +143,11 @@ function progressReporter(ctx: InternalToolContext, total: number | undefined): 
 }
 
 async function refusedByServer({ message, status, url }: OpenedResponse, signal: AbortSignal) {
-  const { bytes, isTruncated } = await readBody(await decodedBody(message), 4_096, signal);
+  const { bytes, isTruncated } = await readBody(
+    await decodedBody(message, message.headers["content-encoding"]),
+    4_096,
+    signal,
+  );
   const body = bodyText(bytes, parseContentType(message.headers["content-type"]), isTruncated) ?? "";
   const head = `${url} answered ${status} ${message.statusMessage ?? ""}`.trimEnd();
   const text = `${head}, so nothing was saved.${body === "" ? "" : `\n\n${body}`}`;

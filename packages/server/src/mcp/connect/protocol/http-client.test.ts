@@ -13,6 +13,7 @@ const server = createServer((incoming, outgoing) => {
   sockets.add(incoming.socket);
   const [, kind, pieces = "0"] = (incoming.url ?? "").split("/");
   if (kind === "silent") return;
+  if (kind === "continue") outgoing.writeContinue();
   if (kind === "broken") return void incoming.socket.destroy();
   const text = "x".repeat(Number(pieces) * 100);
   if (kind === "known") return void outgoing.writeHead(200, { "content-length": text.length }).end(text);
@@ -42,6 +43,10 @@ it("gives an answer that is not too large, compressed or not", async () => {
 
 it.each(["json/200", "known/200", "error/200", "zipped/200"])("ends %s, which is too large", async (path) => {
   await expect(read(path)).rejects.toThrow(/larger than 10000 bytes/);
+});
+
+it("passes over the status 100, which says only to go on", async () => {
+  expect([await read("continue/3"), await read("continue/2")]).toEqual([300, 200]);
 });
 
 it("uses a connection again, also when nobody wanted the answer", async () => {
