@@ -77,9 +77,10 @@ export class Meanings {
     if (this.#known[slot] !== 1) return 0;
     const middle = this.#middle();
     const centred = this.#centred;
+    const kept = this.#vectors;
     let squares = 0;
-    for (let at = 0, from = slot * this.#dimensions; at < this.#dimensions; at++, from++) {
-      const value = this.#vectors[from]! - middle[at]!;
+    for (let at = 0, from = slot * centred.length; at < centred.length; at++, from++) {
+      const value = kept[from]! - middle[at]!;
       centred[at] = value;
       squares += value * value;
     }
@@ -101,15 +102,15 @@ export class Meanings {
   nearest(vector: Float32Array, count: number): number[] {
     const words = this.#dimensions >> 5;
     const wanted = signsOf(vector);
+    const [signs, known] = [this.#signs, this.#known];
     const distances = new Uint8Array(this.#slots);
     const classes = new Uint32Array(this.#dimensions + 1);
     for (let slot = 0, from = 0; slot < distances.length; slot++, from += words) {
-      if (this.#known[slot] === 0) continue;
+      if (known[slot] === 0) continue;
       let bytes = 0;
       for (let at = 0; at < words; at += 2) {
         const fours =
-          bitsOf(this.#signs[from + at]! ^ wanted[at]!) +
-          bitsOf(this.#signs[from + at + 1]! ^ wanted[at + 1]!);
+          bitsOf(signs[from + at]! ^ wanted[at]!) + bitsOf(signs[from + at + 1]! ^ wanted[at + 1]!);
         bytes += (fours & 0x0f0f0f0f) + ((fours >>> 4) & 0x0f0f0f0f);
       }
       const distance = Math.imul(bytes, 0x01010101) >>> 24;
@@ -120,7 +121,7 @@ export class Meanings {
     for (let found = classes[0]!; found < count && reach < this.#dimensions; ) found += classes[++reach]!;
     const near: number[] = [];
     for (let slot = 0; slot < distances.length; slot++)
-      if (distances[slot]! <= reach && this.#known[slot] === 1) near.push(slot);
+      if (distances[slot]! <= reach && known[slot] === 1) near.push(slot);
     return near;
   }
 

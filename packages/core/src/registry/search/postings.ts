@@ -104,14 +104,13 @@ export class Postings {
     const lengths = this.#lengths;
     const fixed = SATURATION * (1 - LENGTH_DISCOUNT);
     const perLength = (SATURATION * LENGTH_DISCOUNT * this.#size) / (this.#total || 1);
-    const others = also?.scores ?? scores;
-    const otherWeight = also?.weight ?? 0;
-    for (const posting of this.#lists[number]!) {
-      const slot = posting >> SLOT_SHIFT;
-      const count = posting & MOST_WEIGHT;
+    const list = this.#lists[number]!;
+    for (let at = 0; at < list.length; at++) {
+      const slot = list[at]! >> SLOT_SHIFT;
+      const count = list[at]! & MOST_WEIGHT;
       const share = count / (count + fixed + perLength * lengths[slot]!);
       scores[slot]! += weight * share;
-      others[slot]! += otherWeight * share;
+      if (also !== undefined) also.scores[slot]! += also.weight * share;
     }
   }
 

@@ -186,9 +186,7 @@ export class ToolIndex {
     const found: { readonly term: string; weight: number }[] = [];
     for (const { term, weight, isWord } of terms) {
       const isKnown = this.#postings.has(term);
-      // A pair of Chinese characters that no tool has is a part of the request that none fulfils: else a few shared characters
-      // would count like most of it.
-      if (!isKnown && !isWord && !isUnspaced(term)) continue;
+      if (!isKnown && !isWord) continue;
       const weighed = weight * this.#postings.rarity(term);
       most += weighed;
       if (isKnown) found.push({ term, weight: weighed });
@@ -211,10 +209,11 @@ export class ToolIndex {
     // What lies near to the whole of several wishes is near to one of them too.
     for (const vector of vectors.slice(vectors.length > 2 ? 1 : 0))
       for (const slot of meanings.nearest(vector, MAX_CANDIDATES)) candidates.add(slot);
-    for (const slot of candidates) {
-      const nearest = meanings.similarity(vectors, slot);
-      if (nearest > (scores[slot]! > 0 ? 0 : LEAST_SIMILARITY)) scores[slot]! += MEANING_WEIGHT * nearest;
-    }
+    const near = Array.from(candidates, (slot) => [slot, meanings.similarity(vectors, slot)] as const);
+    const trust = trustInWords(near, scores);
+    if (trust < 1) for (let slot = 0; slot < scores.length; slot++) scores[slot]! *= trust;
+    for (const [slot, nearness] of near)
+      if (nearness > (scores[slot]! > 0 ? 0 : LEAST_SIMILARITY)) scores[slot]! += MEANING_WEIGHT * nearness;
     return vectors;
   }
 
@@ -307,6 +306,26 @@ function addBest(scores: Float32Array, parts: readonly WordScores[], weight: num
 }
 
 /**
+ * How much the words of a request tell: less when the document with the best words means something else than the request,
+ * while another means the same. Then it only shares characters or everyday words, as Chinese tools do with a Chinese request
+ * for which there is an English tool.
+ */
+function trustInWords(near: readonly (readonly [slot: number, nearness: number])[], scores: Float32Array) {
+  let nearest = 0;
+  let best = 0;
+  let ofBest = 0;
+  for (const [slot, nearness] of near) {
+    nearest = Math.max(nearest, nearness);
+    if (scores[slot]! <= best) continue;
+    best = scores[slot]!;
+    ofBest = nearness;
+  }
+  const share = nearest === 0 ? 1 : ofBest / nearest;
+  const trust = (share - STRANGE_WORDS) / (FITTING_WORDS - STRANGE_WORDS);
+  return LEAST_TRUST + (1 - LEAST_TRUST) * Math.max(0, Math.min(1, trust));
+}
+
+/**
  * How much each term weighs in a document, in halves. Names and titles that say the same word again do not make it
  * weigh more: a tool has an alias for its callers' sake. Joined words do not make a document longer, but the pairs of
  * scripts without spaces do: they are the words of such a text.
@@ -360,6 +379,13 @@ const CLAUSE_WEIGHT = 0.5;
 const ENOUGH_WORDS = 0.2;
 /** What full similarity counts beside words that say all that the request says. */
 const MEANING_WEIGHT = 0.25;
+/**
+ * How near the document with the best words is in meaning, as a share of the nearest one: below the first its words count least,
+ * above the second fully.
+ */
+const STRANGE_WORDS = 0.55;
+const FITTING_WORDS = 0.75;
+const LEAST_TRUST = 0.2;
 /** A document that the query does not find by itself needs a larger bonus. */
 const LEAST_BONUS = 0.4;
 /** Below it, a document without any of the words only happens to lie in the same direction. */
