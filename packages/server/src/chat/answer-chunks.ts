@@ -69,7 +69,6 @@ export function readChunk(value: unknown, isWhole = false): AnswerPiece {
         ? [{ index: 0, function: function_call }]
         : objectsIn(tool_calls),
   };
-  const { finish_reason } = choice;
   const facts = Object.entries({ system_fingerprint, service_tier, annotations });
   return {
     ...emptyPiece,
@@ -77,11 +76,20 @@ export function readChunk(value: unknown, isWhole = false): AnswerPiece {
     reasoningField:
       thought === "" ? undefined : stringOf(reasoning_content) ? "reasoning_content" : "reasoning",
     logprobs: choice.logprobs || undefined,
-    finish: typeof finish_reason === "string" ? finish_reason : isWhole ? "stop" : undefined,
+    finish: finishOf(choice) ?? (isWhole ? "stop" : undefined),
     usage: usableCounts(usage),
     facts: Object.fromEntries(facts.filter(([, fact]) => fact && Object(fact).length !== 0)),
     saysSomething: Object.values(piece).some(({ length }) => length > 0),
   };
+}
+
+/** What providers call the end of an answer that they did not finish, each in its own words. */
+const cutFinishes = /^(?:model_length|max_tokens|insufficient_system_resource|abort|error)$/i;
+
+/** Undefined while the answer goes on. Some providers say so with an empty text. */
+function finishOf({ finish_reason: reason }: Members): string | undefined {
+  if (typeof reason !== "string" || reason === "" || reason === "null") return undefined;
+  return cutFinishes.test(reason) ? "length" : reason;
 }
 
 /**

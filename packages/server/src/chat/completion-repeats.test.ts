@@ -1,6 +1,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { serve } from "../rack/serve.ts";
+import { CompletionRuns } from "./completion-runs.ts";
 import { answersIn, ChatRack, called } from "./testing/chat-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -299,6 +300,31 @@ describe("a request that is the same as an earlier one, of a client that does no
     expect(text).toContain('"finish_reason":"length"');
     expect(text).toContain('"toolrack":{"error":{"code":"provider_busy"');
     expect(rack.ran).toHaveLength(1);
+  });
+
+  it("joins one whose connection broke, however many come at the same moment", async () => {
+    rack.ran.length = 0;
+    writes("hold-many");
+    const away = new AbortController();
+    const body = { model: "model-a", messages: [{ role: "user", content: "many" }] };
+    const broken = rack.fetch("/v1/chat/completions", { body, signal: away.signal });
+    await rack.hold.started("hold-many");
+    const noted = vi.spyOn(rack.serving.store.chat, "addHandoff");
+    away.abort();
+    await expect(broken).rejects.toThrow();
+    await expect.poll(() => noted.mock.calls).toHaveLength(1);
+    noted.mockRestore();
+    const found = vi.spyOn(CompletionRuns.prototype, "find");
+    const again = Array.from({ length: 4 }, () => ask("many"));
+    await expect.poll(() => found.mock.calls).toHaveLength(4);
+    found.mockRestore();
+    rack.hold.release("hold-many");
+    const ids = (await Promise.all(again)).map(({ id }) => id);
+    expect(new Set(ids).size).toBe(1);
+    expect(rack.ran).toHaveLength(1);
+    // It ended well, and its client has the answer.
+    writes("then anew");
+    expect((await ask("many")).id).not.toBe(ids[0]);
   });
 
   it("gets the first one's answer when the server itself failed", async () => {

@@ -154,7 +154,7 @@ class CompletionRun {
   readonly #marks: RequestMarks | undefined;
   #marked: Promise<void> | undefined;
   #readers = 0;
-  /** `cut`: the last connection closed before the whole answer was sent. */
+  /** `cut`: the last connection closed before the whole answer was sent, and nobody has got it since. */
   #delivery: "open" | "cut" | "done" = "open";
   #attended: PromiseWithResolvers<void> | undefined;
   #leaving: NodeJS.Timeout | undefined;
@@ -235,10 +235,6 @@ class CompletionRun {
     this.#attended?.resolve();
     this.#attended = undefined;
     this.#readers++;
-    if (this.#delivery === "cut") {
-      this.#delivery = "open";
-      this.#note();
-    }
     this.#listeners.add(tell);
     const leave = (isDelivered: boolean) => {
       this.#listeners.delete(tell);

@@ -73,12 +73,14 @@ const LONGEST_NONSENSE = 200;
 const TOO_LONG = "response_too_long";
 const REDIRECTED = "redirected";
 const NO_API = "not_an_api";
+const COMPRESSED = "compressed";
 const SILENT = "silent";
 const lastingCodes: ReadonlySet<unknown> = new Set([
   "insufficient_quota",
   TOO_LONG,
   REDIRECTED,
   NO_API,
+  COMPRESSED,
   SILENT,
 ]);
 
@@ -165,6 +167,13 @@ export function noApi(endpoint: ModelEndpoint, contentType: string): ProviderErr
     `answered with a web page (${shownWords(endpoint, contentType, LONGEST_CODE)}) instead of an answer for programs. Look at the ` +
     "provider's baseURL: it usually ends with /v1.";
   return failed(endpoint, problem, { code: NO_API });
+}
+
+/** The provider answers in a form that it was not asked for. */
+export function compressed(endpoint: ModelEndpoint, encoding: string): ProviderError {
+  const shown = shownWords(endpoint, encoding, LONGEST_CODE);
+  const problem = `sent something that is compressed, although only plain text was asked for: ${shown}`;
+  return failed(endpoint, problem, { code: COMPRESSED });
 }
 
 /** The provider sent nothing for as long as it may. */

@@ -6,6 +6,7 @@ import { whenAborted } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";
 import { AnswerReader, parsedAnswer } from "./answer-reader.ts";
 import {
+  compressed,
   cutOff,
   failure,
   noApi,
@@ -14,7 +15,6 @@ import {
   reportedError,
   silent,
   tooLong,
-  unreadable,
 } from "./errors.ts";
 import { type ModelEndpoint, parsedJson } from "./model.ts";
 
@@ -381,9 +381,8 @@ function readerOf(
   if (status >= 300 && status < 400) throw redirected(endpoint, status, String(headers.location ?? ""));
   const type = String(headers["content-type"] ?? "");
   if (status < 300 && /\bhtml\b/i.test(type)) throw noApi(endpoint, type);
-  const encoding = String(headers["content-encoding"] ?? "identity");
-  if (status < 300 && encoding !== "identity")
-    throw unreadable(endpoint, "compressed, although only plain text was asked for", encoding);
+  const encoding = String(headers["content-encoding"] || "identity");
+  if (status < 300 && encoding.toLowerCase() !== "identity") throw compressed(endpoint, encoding);
   if (status < 300) return open(type);
   let text = "";
   const report = () =>

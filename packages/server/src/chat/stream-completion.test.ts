@@ -324,13 +324,41 @@ describe("an answer of a server with habits of its own", () => {
     expect((await read(endpoint))[0]?.text).toBe("hello");
   });
 
+  it("has no end while its finish reason is empty, and was cut where the provider says so in its own words", async () => {
+    const ending = (reason: string) =>
+      `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "x" }, finish_reason: reason }] })}\n\n`;
+    const endpoint = await endpointOf((incoming, outgoing) => {
+      outgoing
+        .writeHead(200, stream)
+        .end(ending("") + ending("null") + ending(String(incoming.headers.said)));
+    });
+    const finishOf = async (said: string) => (await read(endpoint, { headers: { said } })).at(-1)?.finish;
+    await expect(read(endpoint, { headers: { said: "" } })).rejects.toThrow("broke off before its end");
+    for (const said of ["length", "model_length", "MAX_TOKENS", "insufficient_system_resource", "abort"])
+      expect(await finishOf(said)).toBe("length");
+    expect(await finishOf("eos_token")).toBe("eos_token");
+  });
+
   it("is not guessed at when it is compressed, which nobody asked for", async () => {
-    const endpoint = await endpointOf((_incoming, outgoing) =>
+    let requests = 0;
+    const endpoint = await endpointOf((_incoming, outgoing) => {
+      requests++;
       outgoing
         .writeHead(200, { ...stream, "content-encoding": "gzip" })
-        .end(gzipSync(said("hello") + finish)),
+        .end(gzipSync(said("hello") + finish));
+    });
+    await expect(read(endpoint)).rejects.toThrow(/is compressed, although .*: gzip$/);
+    expect(requests).toBe(1);
+  });
+
+  it("is read when a header says in any way that it is not compressed", async () => {
+    const endpoint = await endpointOf((incoming, outgoing) =>
+      outgoing
+        .writeHead(200, { ...stream, "content-encoding": String(incoming.headers.wanted) })
+        .end(said("hello") + finish),
     );
-    await expect(read(endpoint, { retries: 0 })).rejects.toThrow(/is compressed, although .*: gzip$/);
+    for (const wanted of ["Identity", ""])
+      expect((await read(endpoint, { headers: { wanted } }))[0]?.text).toBe("hello");
   });
 
   it("is asked for again when a gateway shows a page about a server that is away", async () => {
