@@ -1,4 +1,4 @@
-import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as wait } from "node:timers/promises";
 import type { CallClient, ClientMethod, ProgressUpdate } from "@toolrack/core";
 import { type LogEvent, UnfitAnswer } from "../../calls/index.ts";
@@ -246,12 +246,11 @@ export function relayDialog<Result>(
   // A bound function, because one that is made here keeps the request and its connection alive: of a call over HTTP 6.8 KB
   // outlived a small collection, and 1.6 KB do now.
   request.onCancel = dialog.cancel.bind(dialog);
-  // The callback runs in the async context of the tool. The code that sends messages to the client must not.
-  const scope = new AsyncResource("toolrack.mcp");
   dialog.whenStepReady(() => {
     if (dialog.result === undefined) {
+      // The callback runs in the async context of the tool. The code that sends messages to the client must not.
       const relaying = () => relaySteps(waiting, request, dialog, finish);
-      scope.runInAsyncScope(relaying).catch((thrown) => request.fail(thrown));
+      waiting.scope.runInAsyncScope(relaying).catch((thrown) => request.fail(thrown));
       return;
     }
     try {

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { RpcParams } from "../wire/index.ts";
@@ -37,6 +38,11 @@ export class WaitingDialogs {
   readonly #closing = new AbortController();
   /** Aborts when the server stops. Questions to clients with a session then stop waiting for an answer. */
   readonly closing: AbortSignal = this.#closing.signal;
+  /**
+   * The async context in which messages are sent to clients: that of the server's start, and of no call. One for all,
+   * because to make one takes 0.3 µs of every call.
+   */
+  readonly scope = new AsyncResource("toolrack.mcp");
 
   /** `node`: the id of this node, where others share its database. They send a request with its state on to it. */
   constructor(node?: string) {
