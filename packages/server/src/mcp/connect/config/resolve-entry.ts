@@ -109,7 +109,8 @@ export async function resolveEntry(
   const { command, args, env, envFile, cwd = ".", toolrack: { install } = {} } = entry;
   const file =
     envFile === undefined ? "" : await readEnvFile(await one(envFile, "envFile"), where, directory);
-  const own = { ...definedTexts(parseEnv(file)), ...(await record(env, "env")) };
+  // Every variable of a file has a value, although the type does not say so.
+  const own = { ...(parseEnv(file) as Texts), ...(await record(env, "env")) };
   return {
     kind: "process",
     roots,
@@ -121,11 +122,6 @@ export async function resolveEntry(
   };
 }
 
-function definedTexts(values: Readonly<Record<string, string | undefined>>): Texts {
-  return Object.fromEntries(
-    Object.entries(values).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
-  );
-}
 
 /** Moves credentials from the address into an Authorization header: `fetch` refuses addresses with credentials. */
 function takeCredentials(url: URL, headers: Texts, where: string): Texts {

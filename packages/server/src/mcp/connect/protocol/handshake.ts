@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { RACKS } from "../../../calls/index.ts";
-import { asRecord, isRecord, reasonOf } from "../../../helpers/index.ts";
+import { asRecord, isRecord, reasonOf, unlessAborted } from "../../../helpers/index.ts";
 import {
   type ClientInfo,
   isClientInfo,
@@ -108,17 +108,14 @@ async function connect(
   const roots = entry.roots.map((uri) => ({ uri }));
   const session = new UpstreamSession(first, { ...options, transport, roots, onLog });
   const either = AbortSignal.any([signal, limit]);
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const giveUp = () => reject(either.reason);
-  either.addEventListener("abort", giveUp, { once: true });
   const handshake = async () => {
     either.throwIfAborted();
     await transport.start();
     await shakeHands(session, prior, options);
-    return session;
   };
   try {
-    return await Promise.race([handshake(), aborted]);
+    await unlessAborted(handshake(), either);
+    return session;
   } catch (thrown) {
     const wasEnded = session.isClosed;
     await session.close();
@@ -133,8 +130,6 @@ async function connect(
     if (kind === "stdio" && wasEnded && mayBeOld && session.isModern)
       return connect(open, kind, options, legacyVerdict(kind, options));
     throw handshakeFailure(thrown, wasEnded ? transport.ending : undefined);
-  } finally {
-    either.removeEventListener("abort", giveUp);
   }
 }
 
