@@ -1,6 +1,6 @@
 import type { ToolContext } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import { callerHeaders, type Origin, operatorOrigin } from "../../calls/index.ts";
+import { callerHeaders, type Origin } from "../../calls/index.ts";
 import { shellQuote } from "../../helpers/index.ts";
 import { tokenSecretName } from "../../store/index.ts";
 import type { UpstreamTool } from "./catalogue/catalogue.ts";
@@ -86,8 +86,7 @@ export class CallerConnections {
 
   /** Calls a tool over the connection of the call's caller. Rejects like `Upstream.call`. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-    const { originOf } = this.#server.context;
-    const origin = originOf === undefined ? operatorOrigin : originOf(context.callId);
+    const origin = this.#server.context.originOf(context.callId);
     if (origin !== undefined) return this.use(origin, (upstream) => upstream.call(tool, context));
     const text = `The ${this.#name} keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
     return Promise.reject(new UpstreamError("unavailable", text));

@@ -29,7 +29,10 @@ export function headerParameters(schema: RpcParams, path: readonly string[] = []
 }
 
 /** The value that the header repeats. Undefined when there is none, or one that no header can hold. */
-export function repeatedValue({ path }: HeaderParameter, args: unknown): string | number | boolean | undefined {
+export function repeatedValue(
+  { path }: HeaderParameter,
+  args: unknown,
+): string | number | boolean | undefined {
   const value = path.reduce<unknown>(
     (at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined),
     args,

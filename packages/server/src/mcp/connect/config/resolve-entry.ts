@@ -122,7 +122,6 @@ export async function resolveEntry(
   };
 }
 
-
 /** Moves credentials from the address into an Authorization header: `fetch` refuses addresses with credentials. */
 function takeCredentials(url: URL, headers: Texts, where: string): Texts {
   const { username, password } = url;
@@ -159,7 +158,7 @@ export interface Surroundings {
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   secret(name: string): Promise<string | undefined>;
-  setting?(name: string): Promise<string | undefined>;
+  setting(name: string): Promise<string | undefined>;
   /** Names the caller that a connection belongs to. Default `nobody`. */
   readonly callerId?: string;
   /** The value that the caller gave. Undefined where no caller is known. */
@@ -243,7 +242,7 @@ async function lookUp(
   if (inside === "callerId") return { value: callerId };
   const [, wanted, otherwise] = /^setting:(.+?)(?::-(.*))?$/s.exec(inside) ?? [];
   if (wanted !== undefined) {
-    const value = await setting?.(wanted);
+    const value = await setting(wanted);
     if (value !== undefined) return { value };
     if (otherwise !== undefined) return { fallback: otherwise };
     const remedy = `Set it: toolrack settings set ${wanted}=VALUE`;
@@ -299,8 +298,8 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
 export async function namedValues(entry: ServerEntry, { secret, setting }: Surroundings): Promise<string> {
   const names = JSON.stringify(entry).matchAll(/\$\{(secret|setting):([^}]*?)(?::-|\})/g);
   const values = [...names].map(([, kind, name = ""]) => {
-    const value = kind === "secret" ? secret(name) : setting?.(name);
-    return Promise.resolve(value).catch(() => "It cannot be read.");
+    const value = kind === "secret" ? secret(name) : setting(name);
+    return value.catch(() => "It cannot be read.");
   });
   return hashValue(await Promise.all(values));
 }

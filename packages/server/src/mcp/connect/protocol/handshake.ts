@@ -35,7 +35,7 @@ export interface ConnectOptions {
   /** The ids of the racks that start the process, for its environment. */
   readonly racks: string;
   readonly packages: PackageStore;
-  readonly openApi: OpenApi | undefined;
+  readonly openApi: OpenApi;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
   /** How long a person may think about a question of the server, in milliseconds. */
@@ -55,7 +55,6 @@ export async function connectUpstream(options: ConnectOptions): Promise<Upstream
   if (entry.kind === "address") return connectAddress(entry, options);
   if (entry.kind === "api") {
     const { openApi, lines } = options;
-    if (openApi === undefined) throw new ConfigurationError("APIs cannot be opened here.");
     const transport = new ApiTransport((signal) => openApi(entry, signal), lines);
     return connect(() => transport, "api", options, legacyVerdict("api", options));
   }

@@ -94,7 +94,6 @@ function messageIn(body: unknown): string | undefined {
   );
 }
 
-
 /** Error codes of a connection that broke after it was made. */
 const brokenCodes: ReadonlySet<unknown> = new Set(["ECONNRESET", "EPIPE", "ESOCKETTIMEDOUT"]);
 
