@@ -54,7 +54,7 @@ export class ChangePublisher {
         // Skills appear among the resources.
         else this.#gather([change.kind === "prompts" ? "prompts" : "resources"]);
       }),
-      services.onExpertsChanged?.(() => this.#gather(allKinds, this.#viewsOfChangedExperts())) ?? (() => {}),
+      services.onExpertsChanged(() => this.#gather(allKinds, this.#viewsOfChangedExperts())),
     ];
   }
 
@@ -95,7 +95,7 @@ export class ChangePublisher {
     for (const { expert, identity } of this.#listeners.values()) {
       const view = this.#views.get(identity);
       if (expert === undefined || view === undefined) continue;
-      const { version } = this.#services.expertById?.(expert.id) ?? { version: undefined };
+      const version = this.#services.expertById(expert.id)?.version;
       if (version !== undefined && version === view.expertVersion) continue;
       view.expertVersion = version;
       changed.add(view);
@@ -222,12 +222,12 @@ async function digestOf(read: () => unknown): Promise<string | undefined> {
 }
 
 export interface ExpertSource {
-  /** Finds an expert by its name or id. Missing when there are no experts. */
-  readonly experts?: ExpertResolver;
+  /** Finds an expert by its name or id. */
+  readonly experts: ExpertResolver;
   /** Finds an expert by its id alone, because an expert may have the id of another one as its name. */
-  readonly expertById?: (id: string) => ExpertView | undefined;
+  readonly expertById: (id: string) => ExpertView | undefined;
   /** Calls the listener whenever an expert may have changed. Returns a function that stops it. */
-  readonly onExpertsChanged?: (listener: () => void) => () => void;
+  readonly onExpertsChanged: (listener: () => void) => () => void;
 }
 
 interface Watched {
@@ -240,13 +240,13 @@ interface Watched {
  * removed or they may no longer use it. Watching costs nothing until an expert changes.
  */
 export class ExpertWatch {
-  readonly #find: (id: string) => ExpertView | undefined;
+  readonly #source: ExpertSource;
   readonly #watched = new Set<Watched>();
   readonly #unsubscribe: () => void;
 
-  constructor({ expertById = () => undefined, onExpertsChanged = () => () => {} }: ExpertSource) {
-    this.#find = expertById;
-    this.#unsubscribe = onExpertsChanged(() => {
+  constructor(source: ExpertSource) {
+    this.#source = source;
+    this.#unsubscribe = source.onExpertsChanged(() => {
       for (const watched of [...this.#watched]) this.#check(watched);
     });
   }
@@ -274,7 +274,7 @@ export class ExpertWatch {
     const { caller, end } = watched;
     const { expert, grant } = caller;
     if (expert === undefined || !this.#watched.has(watched)) return;
-    const now = this.#find(expert.id);
+    const now = this.#source.expertById(expert.id);
     if (now !== undefined && mayUseExpert(grant, now)) return caller.renew(now);
     this.#watched.delete(watched);
     // Open requests of a removed expert see no tools any more.

@@ -75,7 +75,7 @@ export type Greet = (origin: Origin, mayUse: (item: RackItem) => boolean) => Pro
 
 /** The parts of the server that `tools/list` uses. */
 interface ListServices {
-  readonly greet?: Greet;
+  readonly greet: Greet;
   readonly lists: ToolLists;
   /** The ids of this rack and of the racks that it is connected to. */
   readonly racks: () => readonly string[];
@@ -88,7 +88,7 @@ export async function listTools(services: ListServices, request: ClientRequest):
   if (cursor !== undefined && typeof cursor !== "string") {
     throw paramError("tools/list", "cursor", expected("string", cursor));
   }
-  const greeting = services.greet?.(request.origin, (item) => caller.grant.mayUse(item));
+  const greeting = services.greet(request.origin, (item) => caller.grant.mayUse(item));
   if (greeting !== undefined) await greeting;
   const bytes = toolListBytes(services, caller, peer, cursor, meta[racksKey] === true);
   // A short request makes a long answer, so the list is written only when the client has read the earlier
