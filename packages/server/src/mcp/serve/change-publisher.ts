@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ToolRegistry } from "@toolrack/core";
 import type { Offerings } from "../../calls/index.ts";
+import { RecentMap } from "../../helpers/index.ts";
 import { type Caller, type ExpertResolver, type ExpertView, mayUseExpert } from "./caller.ts";
 import type { Listener, ListKind } from "./session.ts";
 import type { ToolLists } from "./tool-lists.ts";
@@ -35,8 +36,8 @@ const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 export class ChangePublisher {
   readonly #services: PublisherServices;
   readonly #listeners = new Map<Listener, Caller>();
-  /** The views by identity, the least recently used first. */
-  readonly #views = new Map<string, View>();
+  /** The views by identity. */
+  readonly #views = new RecentMap<string, View>(MOST_VIEWS);
   readonly #stops: readonly (() => void)[];
   #gathering: NodeJS.Timeout | undefined;
   /** Lists that may have changed since clients were last told. */
@@ -175,10 +176,7 @@ export class ChangePublisher {
       comparedVersion: undefined,
       expertVersion: expert?.version,
     };
-    this.#views.delete(identity);
     this.#views.set(identity, view);
-    const [oldest] = this.#views.keys();
-    if (this.#views.size > MOST_VIEWS && oldest !== undefined) this.#views.delete(oldest);
     return view;
   }
 }

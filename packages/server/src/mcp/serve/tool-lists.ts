@@ -3,6 +3,7 @@ import { toMcpTools } from "@toolrack/core/format";
 import { type MetaToolSettings, type Origin, racksKey, shownTools } from "../../calls/index.ts";
 import { withCatalogue } from "../../code/index.ts";
 import type { RackItem } from "../../config/index.ts";
+import { RecentMap } from "../../helpers/index.ts";
 import { expected } from "../wire/index.ts";
 import { type EraCodec, invalidParams, paramError } from "./answers.ts";
 import type { Caller } from "./caller.ts";
@@ -34,7 +35,9 @@ const MOST = 64;
 export class ToolLists {
   readonly #registry: ToolRegistry;
   readonly #meta: MetaToolSettings;
-  readonly #lists = new Map<string, { readonly snapshot: RegistrySnapshot; readonly list: ToolList }>();
+  readonly #lists = new RecentMap<string, { readonly snapshot: RegistrySnapshot; readonly list: ToolList }>(
+    MOST,
+  );
 
   constructor(registry: ToolRegistry, meta: MetaToolSettings) {
     this.#registry = registry;
@@ -46,10 +49,7 @@ export class ToolLists {
     const known = this.#lists.get(caller.key);
     if (known !== undefined && known.snapshot.version === snapshot.version) return known.list;
     const list = this.#make(snapshot, caller);
-    this.#lists.delete(caller.key);
     this.#lists.set(caller.key, { snapshot, list });
-    const oldest = this.#lists.keys().next();
-    if (this.#lists.size > MOST && oldest.value !== undefined) this.#lists.delete(oldest.value);
     return list;
   }
 
