@@ -21,8 +21,8 @@ export interface McpSurface {
   /** The mounts for the HTTP server: `/mcp`, and the metadata that says how it is protected. */
   mounts(): Mount[];
   /**
-   * Serves the program that started this process, with all tools or those of one expert. Rejects when there
-   * is no such expert.
+   * Serves one MCP client over these streams, with all tools or those of one expert. Rejects when there is no such
+   * expert.
    */
   stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
   /** Also ends the connections of joined clients, after a moment for what they still wait for. */
