@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ToolContext } from "@toolrack/core";
-import { problemOfCircle, problemOfOwnEntry, problemOfStart, racksFor } from "../../calls/index.ts";
+import { problemOfCircle, problemOfOwnEntry, problemOfStart } from "../../calls/index.ts";
 import { type ReasonDetails, reasonOf, unlessAborted } from "../../helpers/index.ts";
 import { readServerAddress } from "../../helpers/server-address.ts";
 import {
@@ -535,10 +535,9 @@ export class Upstream {
   /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
     const { key, wanted, place, context } = this.#owner;
-    const { identity, clientInfo, packages, openApi } = context;
     const { signIn, caller } = this.#options;
     if (wanted.invalid !== undefined) throw new ConfigurationError(wanted.invalid.reason);
-    refuseCircle(problemOfStart(identity));
+    refuseCircle(problemOfStart(context.identity));
     const own = caller && { callerId: caller.callerId, caller: (name: string) => caller.values.get(name) };
     const surroundings = { ...context.surroundings, ...own };
     const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings);
@@ -564,12 +563,8 @@ export class Upstream {
       protocol: this.entry.toolrack?.protocol,
       fingerprint: fingerprintOf(this.entry),
       lines: this.lines,
-      clientInfo,
-      racks: racksFor(identity),
-      packages,
-      openApi,
-      timeout: this.#limits.connect,
-      questionTimeout: this.#limits.question,
+      context,
+      limits: this.#limits,
       signal,
     });
   }
