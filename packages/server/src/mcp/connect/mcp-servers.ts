@@ -150,9 +150,10 @@ export class McpServers {
         const apis = await readApisFile(this.#apisPath);
         this.#file = joinedFiles(await readMcpFile(this.#path), apis, this.#apisPath);
         this.fileProblem = undefined;
+        const { entries, problems } = this.#file;
         // Invalid entries with a valid key are listed as servers, which report their problem.
-        const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
-        for (const [, problem] of unlisted) this.#options.logger.warn(problem);
+        const isListed = (key: string) => "reason" in (entries.get(key) ?? {});
+        for (const [key, problem] of problems) if (!isListed(key)) this.#options.logger.warn(problem);
       } catch (thrown) {
         this.fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
         this.#options.logger.warn(this.fileProblem);
@@ -348,7 +349,7 @@ export class McpServers {
     if (names === undefined && this.#require(key).wanted.isHeld) {
       // Approves an entry that a tool call wrote into the file, as it is written now.
       await this.#inTurn(async () => {
-        await this.#options.unapproved.approveServer(key, this.#file.given.get(key));
+        await this.#options.unapproved.approveServer(key, this.#file.entries.get(key)?.given);
         await this.#reconcile();
       });
     }
