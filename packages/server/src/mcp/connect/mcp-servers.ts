@@ -237,7 +237,7 @@ export class McpServers {
 
   /** The tools of a server, in the order in which the server lists them. */
   tools(key: string): McpToolView[] {
-    return toolViewsOf(this.#require(key), this.#context.names);
+    return toolViewsOf(this.#require(key));
   }
 
   add(key: string, given: unknown): Promise<McpServerView> {
@@ -265,7 +265,7 @@ export class McpServers {
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
       for (const name of Object.keys(tools)) requireTool(server, name);
-      refuseDoubles(server, tools, this.#context.names);
+      refuseDoubles(server, tools);
       if (entry !== undefined || enabled !== undefined) {
         const checked = entry === undefined ? undefined : await checkedEntry(entry, server.wanted);
         await this.#options.store.put(key, { entry: checked, enabled });

@@ -8,10 +8,9 @@ import { letClientsApprove } from "./approvals.ts";
 import { Caller, ConnectedClients, operator } from "./caller.ts";
 import { ChangePublisher, ExpertWatch } from "./change-publisher.ts";
 import { McpMount, resourceMetadataMount } from "./http.ts";
-import { JoinedClients } from "./joined-clients.ts";
 import type { McpServing, RackServices } from "./mcp-services.ts";
 import { WaitingDialogs } from "./relay.ts";
-import { StdioConnection, type StdioStreams } from "./stdio.ts";
+import { JoinedClients, StdioConnection, type StdioStreams } from "./stdio.ts";
 import { Tasks } from "./tasks.ts";
 import { ToolLists } from "./tool-lists.ts";
 
