@@ -6,11 +6,11 @@ import { takeBack } from "./client-calls.ts";
 import { type CompletionRequest, fromFunctions } from "./completion-request.ts";
 import { type TurnEngine, unexpectedEnd } from "./engine.ts";
 import { ChatError } from "./errors.ts";
-import { restoreLoopMemory } from "./loop-memory.ts";
 import { type ModelEndpoint, type ModelMessage, noUsage } from "./model.ts";
 import { connectionClosed } from "./model-messages.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
 import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
+import { restoreLoopMemory } from "./turn-recovery.ts";
 
 /**
  * `facts`: members of the provider's last answer that are passed on to the client. `calls`: the calls that
