@@ -21,6 +21,7 @@ export {
   parsedJson,
   plainHost,
   type ReasonDetails,
+  RecentMap,
   reasonOf,
   shellQuote,
   tidySum,
