@@ -1,8 +1,7 @@
 import "./main.css";
 import { createApp } from "vue";
 import { openSession } from "./api/index.ts";
-import App from "./shell/App.vue";
-import { openRouter } from "./shell/navigation.ts";
+import { App, openRouter } from "./shell/index.ts";
 import { i18n, preferredLanguage, setLanguage } from "./text/index.ts";
 import { ui } from "./ui/index.ts";
 
