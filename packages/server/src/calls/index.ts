@@ -94,7 +94,6 @@ export {
   racksFor,
   racksKey,
   readRacks,
-  unknownRack,
 } from "./rack-identity.ts";
 export { CallRecorder } from "./recorder.ts";
 export { previewTiming, timesFrom } from "./schedule-timing.ts";

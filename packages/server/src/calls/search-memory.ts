@@ -1,6 +1,6 @@
 import type { Logger, ToolCallRecord, ToolInfo } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
-import { inSlices, reasonOf } from "../helpers/index.ts";
+import { inSlices, RecentMap, reasonOf } from "../helpers/index.ts";
 import type { Following, LearnedSearch, Store } from "../store/index.ts";
 import type { CallBook, CallFollower, LiveCall } from "./call-book.ts";
 import { callToolName, isHelperTool } from "./meta-tools.ts";
@@ -45,7 +45,7 @@ export class SearchMemory implements CallFollower {
   readonly isAllowed: boolean;
   readonly #past = new PastSearches(() => this.#open());
   /** Searches whose outcome is not known yet, by owner; the owner who searched last is last. */
-  readonly #shown = new Map<string, ShownSearch[]>();
+  readonly #shown = new RecentMap<string, ShownSearch[]>(MOST_OWNERS);
   #unfollow: (() => void) | undefined;
   #following: Following | undefined;
   #isOn = true;
@@ -73,13 +73,10 @@ export class SearchMemory implements CallFollower {
     if (owner === undefined) return;
     const shown = new Set(tools.slice(0, MOST_SHOWN).map(({ name }) => name));
     const own = this.#shown.get(owner) ?? [];
-    this.#shown.delete(owner);
     this.#shown.set(
       owner,
       [...own, { query, tools: shown, sessionID, at: Date.now() }].slice(-MOST_OF_OWNER),
     );
-    const [eldest] = this.#shown.keys();
-    if (this.#shown.size > MOST_OWNERS && eldest !== undefined) this.#shown.delete(eldest);
     this.#unfollow ??= this.#book.follow(this);
   }
 

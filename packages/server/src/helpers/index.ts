@@ -20,6 +20,7 @@ export {
   parsedJson,
   plainHost,
   type ReasonDetails,
+  RecentMap,
   reasonOf,
   shellQuote,
   tidySum,

@@ -1,6 +1,6 @@
 import type { ToolContext } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import { callerHeaders, type Origin, operatorOrigin } from "../../calls/index.ts";
+import { callerHeaders, type Origin } from "../../calls/index.ts";
 import { shellQuote } from "../../helpers/index.ts";
 import { tokenSecretName } from "../../store/index.ts";
 import type { UpstreamTool } from "./catalogue/catalogue.ts";
@@ -32,7 +32,8 @@ interface OpenSeat {
   readonly upstream: Upstream;
   /** How many calls and other requests use the connection. */
   users: number;
-  usedAt: number;
+  /** Ends the connection when nobody has used it for a while. */
+  readonly restTimer: Timer;
   /** The client whose session this connection belongs to is gone. The connection ends after its last call. */
   isOver: boolean;
   /** Stops waiting for the end of the client's session. */
@@ -41,7 +42,6 @@ interface OpenSeat {
 
 /** How long an unused connection is kept if its entry does not say, in milliseconds. */
 const REST = 600_000;
-const LONGEST_SWEEP = 30_000;
 /** A shorter value would stand in other texts by chance, so it could not be masked. As for secrets. */
 const SHORTEST_VALUE = 8;
 
@@ -56,7 +56,6 @@ export class CallerConnections {
   readonly #seats = new Map<string, OpenSeat>();
   /** Connections that are ending. */
   readonly #ending = new Set<Promise<void>>();
-  readonly #sweeper = new Timer();
   #limits: ServerLimits;
   #isClosed = false;
 
@@ -86,8 +85,7 @@ export class CallerConnections {
 
   /** Calls a tool over the connection of the call's caller. Rejects like `Upstream.call`. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-    const { originOf } = this.#server.context;
-    const origin = originOf === undefined ? operatorOrigin : originOf(context.callId);
+    const origin = this.#server.context.originOf(context.callId);
     if (origin !== undefined) return this.use(origin, (upstream) => upstream.call(tool, context));
     const text = `The ${this.#name} keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
     return Promise.reject(new UpstreamError("unavailable", text));
@@ -100,7 +98,7 @@ export class CallerConnections {
       return await work(seat.upstream);
     } finally {
       seat.users--;
-      seat.usedAt = Date.now();
+      this.#rest(seat);
       this.#endIfOver(seat);
     }
   }
@@ -113,8 +111,10 @@ export class CallerConnections {
 
   limit(limits: ServerLimits): void {
     this.#limits = limits;
-    for (const { upstream } of this.#seats.values()) upstream.limit(limits);
-    this.#sweepLater();
+    for (const seat of this.#seats.values()) {
+      seat.upstream.limit(limits);
+      this.#rest(seat);
+    }
   }
 
   /** Ends all connections, or those of one token. The next calls open others. Resolves when nothing of them is left. */
@@ -126,7 +126,6 @@ export class CallerConnections {
 
   close(): Promise<void> {
     this.#isClosed = true;
-    this.#sweeper.clear();
     return this.reset();
   }
 
@@ -144,6 +143,7 @@ export class CallerConnections {
     const id = hashValue([owner, session, [...values]]);
     const known = this.#seats.get(id);
     if (known !== undefined) {
+      known.restTimer.clear();
       known.users++;
       return known;
     }
@@ -164,7 +164,7 @@ export class CallerConnections {
       owner,
       upstream,
       users: 1,
-      usedAt: Date.now(),
+      restTimer: new Timer(),
       isOver: false,
       unwatch: undefined,
     };
@@ -176,7 +176,6 @@ export class CallerConnections {
         seat.isOver = true;
         this.#endIfOver(seat);
       });
-    if (this.#sweeper.at === undefined) this.#sweepLater();
     server.context.onChange();
     return seat;
   }
@@ -234,6 +233,7 @@ export class CallerConnections {
   #end(seat: OpenSeat): void {
     if (this.#seats.get(seat.id) !== seat) return;
     this.#seats.delete(seat.id);
+    seat.restTimer.clear();
     seat.unwatch?.();
     const ending = seat.upstream.stop().finally(() => {
       this.#ending.delete(ending);
@@ -246,16 +246,9 @@ export class CallerConnections {
     this.#ending.add(ending);
   }
 
-  #sweepLater(): void {
-    this.#sweeper.clear();
-    if (this.#isClosed || this.#seats.size === 0) return;
-    const { rest = REST } = this.#limits;
-    this.#sweeper.set(Math.min(rest, LONGEST_SWEEP), () => {
-      const limit = Date.now() - rest;
-      for (const seat of [...this.#seats.values()])
-        if (seat.users === 0 && seat.usedAt <= limit) this.#end(seat);
-      this.#sweepLater();
-    });
+  /** Begins to wait for the next user of a connection that nobody uses. */
+  #rest(seat: OpenSeat): void {
+    if (seat.users === 0) seat.restTimer.set(this.#limits.rest ?? REST, () => this.#end(seat));
   }
 }
 

@@ -104,7 +104,7 @@ export class ManagedServer implements UpstreamOwner {
     const pins = await ToolPins.open(wanted.key, store, pinning, logger);
     const server = new ManagedServer(wanted, await store.get(wanted.key), pins, context);
     server.apply();
-    context.offerings?.add(server.#offerings);
+    context.offerings.add(server.#offerings);
     void server.#start(operatorOrigin);
     return server;
   }
@@ -239,7 +239,7 @@ export class ManagedServer implements UpstreamOwner {
 
   async close(): Promise<void> {
     const { offerings, maskFor } = this.context;
-    offerings?.remove(this.#offerings.key);
+    offerings.remove(this.#offerings.key);
     this.registered.clear();
     await Promise.all([this.upstream.stop(), this.connections?.close()]);
     await this.#keeping;

@@ -13,7 +13,7 @@ import type {
 } from "../../calls/index.ts";
 import { bestFit, isReservedFrom } from "../../calls/index.ts";
 import { type RackItem, upstreamOrigin } from "../../config/index.ts";
-import { isRecord } from "../../helpers/index.ts";
+import { isRecord, RecentMap } from "../../helpers/index.ts";
 import { SOURCE } from "./catalogue/catalogue.ts";
 import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool.ts";
 import { describeFailure, UpstreamError } from "./failures.ts";
@@ -230,7 +230,9 @@ export class LinkedResources {
    * The linked resources, by address. `sources`: the tools and prompts whose results linked to the resource, by
    * their names on the rack. `at`: when the last of these results came, on the `performance` clock.
    */
-  readonly #links = new Map<string, { readonly sources: Map<string, RackItem>; readonly at: number }>();
+  readonly #links = new RecentMap<string, { readonly sources: Map<string, RackItem>; readonly at: number }>(
+    MOST_LINKS,
+  );
 
   /**
    * Remembers the resource that a block of a result links to or contains. `source`: the tool or prompt that
@@ -242,10 +244,7 @@ export class LinkedResources {
     if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;
     const sources = this.#links.get(uri)?.sources ?? new Map<string, RackItem>();
     sources.set(source.name, source);
-    this.#links.delete(uri);
     this.#links.set(uri, { sources, at: performance.now() });
-    const oldest = this.#links.keys().next();
-    if (this.#links.size > MOST_LINKS && oldest.value !== undefined) this.#links.delete(oldest.value);
   }
 
   /**

@@ -11,7 +11,12 @@ async function afterBreaking(given: object, place: "file" | "store", last: Wante
   const invalid = new Map(place === "file" ? [["odd", { given, reason: "It is not valid." }]] : []);
   const file = { entries: new Map(), given: new Map(), problems: new Map(), invalid };
   const before: WantedServer = { key: "odd", entry: { command: "good" }, place: last, isEnabled: true };
-  const wanted = await wantedServers(rows, file, { path: "mcp.json", logger, last: () => before });
+  const wanted = await wantedServers(rows, file, {
+    path: "mcp.json",
+    logger,
+    last: () => before,
+    heldBack: () => undefined,
+  });
   return wanted.get("odd");
 }
 

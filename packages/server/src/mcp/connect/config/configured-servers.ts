@@ -150,10 +150,8 @@ interface WantedOptions {
   readonly logger: Logger;
   /** Returns what the file and the store wanted of a server before this change. */
   readonly last: (key: string) => WantedServer | undefined;
-  /**
-   * Returns why an entry of the file waits for an admin's approval; undefined if it does not. Default: no entry waits.
-   */
-  readonly heldBack?: ((key: string, given: unknown) => string | undefined) | undefined;
+  /** Returns why an entry of the file waits for an admin's approval; undefined if it does not. */
+  readonly heldBack: (key: string, given: unknown) => string | undefined;
 }
 
 /**
@@ -191,7 +189,7 @@ export async function wantedServers(
   for (const [key, found] of file.invalid) put(key, "file", found, "Mend it in the file.");
   for (const [key, entry] of file.entries) {
     const given = file.given.get(key);
-    const reason = heldBack?.(key, given);
+    const reason = heldBack(key, given);
     if (reason === undefined) put(key, "file", entry);
     else {
       const remedy = `Look at it, then approve it: ${commandFor("approve", key)}`;

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { RACKS } from "../../../calls/index.ts";
-import { asRecord, isRecord, reasonOf } from "../../../helpers/index.ts";
+import { asRecord, isRecord, reasonOf, unlessAborted } from "../../../helpers/index.ts";
 import {
   type ClientInfo,
   isClientInfo,
@@ -35,7 +35,7 @@ export interface ConnectOptions {
   /** The ids of the racks that start the process, for its environment. */
   readonly racks: string;
   readonly packages: PackageStore;
-  readonly openApi: OpenApi | undefined;
+  readonly openApi: OpenApi;
   /** In milliseconds, for the handshake. */
   readonly timeout: number;
   /** How long a person may think about a question of the server, in milliseconds. */
@@ -55,7 +55,6 @@ export async function connectUpstream(options: ConnectOptions): Promise<Upstream
   if (entry.kind === "address") return connectAddress(entry, options);
   if (entry.kind === "api") {
     const { openApi, lines } = options;
-    if (openApi === undefined) throw new ConfigurationError("APIs cannot be opened here.");
     const transport = new ApiTransport((signal) => openApi(entry, signal), lines);
     return connect(() => transport, "api", options, legacyVerdict("api", options));
   }
@@ -108,17 +107,14 @@ async function connect(
   const roots = entry.roots.map((uri) => ({ uri }));
   const session = new UpstreamSession(first, { ...options, transport, roots, onLog });
   const either = AbortSignal.any([signal, limit]);
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const giveUp = () => reject(either.reason);
-  either.addEventListener("abort", giveUp, { once: true });
   const handshake = async () => {
     either.throwIfAborted();
     await transport.start();
     await shakeHands(session, prior, options);
-    return session;
   };
   try {
-    return await Promise.race([handshake(), aborted]);
+    await unlessAborted(handshake(), either);
+    return session;
   } catch (thrown) {
     const wasEnded = session.isClosed;
     await session.close();
@@ -133,8 +129,6 @@ async function connect(
     if (kind === "stdio" && wasEnded && mayBeOld && session.isModern)
       return connect(open, kind, options, legacyVerdict(kind, options));
     throw handshakeFailure(thrown, wasEnded ? transport.ending : undefined);
-  } finally {
-    either.removeEventListener("abort", giveUp);
   }
 }
 
