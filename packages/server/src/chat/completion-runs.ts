@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import { callerHeaders } from "../calls/index.ts";
 import { whenAborted } from "../helpers/index.ts";
-import type { ChatStore } from "../store/index.ts";
+import { type ChatStore, REQUEST_MARK } from "../store/index.ts";
 import type { Completion, CompletionOptions } from "./completions.ts";
 import { ChatError } from "./errors.ts";
 import { requestRanElsewhere } from "./model-messages.ts";
@@ -290,9 +290,6 @@ class CompletionRun {
 
 /** How long the mark of a request is valid in the store, in milliseconds. */
 const MARK_LIFETIME = 600_000;
-/** Prefix of the id of a mark. Marks are stored among the handoffs, whose ids are hexadecimal. */
-const MARK = "run_";
-
 type MarkStore = Pick<ChatStore, "addHandoff" | "getHandoff" | "instanceId" | "isInstanceAlive">;
 
 /**
@@ -327,7 +324,7 @@ export class RequestMarks {
   /** Never rejects: this process remembers the request anyway. */
   async note({ hash, owner }: RequestIdentity, state: MarkState): Promise<void> {
     const mark = { at: Date.now(), by: this.#store.instanceId, state };
-    const handoff = { id: MARK + hash, owner, sessionId: "", messages: [mark] };
+    const handoff = { id: REQUEST_MARK + hash, owner, sessionId: "", messages: [mark] };
     await this.#store.addHandoff(handoff).catch((error) => this.#warn(error));
   }
 
@@ -344,7 +341,7 @@ export class RequestMarks {
   }
 
   async #read({ hash, owner }: RequestIdentity) {
-    const found = await this.#store.getHandoff(MARK + hash, owner);
+    const found = await this.#store.getHandoff(REQUEST_MARK + hash, owner);
     return Object(found?.messages[0]);
   }
 

@@ -109,7 +109,7 @@ export async function complete(
   return { ...completion, ...settled(outcome.end, options) };
 }
 
-/** The end of a turn as its client is told it, and whether the turn has acted. */
+/** How a turn ended, as its client is told, and whether the turn has made a call that may have changed something. */
 export function settled(end: TurnEnd, { signal, hasActed }: CompletionOptions) {
   const cut: TurnEnd = { reason: "error", code: "chat_cancelled", message: connectionClosed };
   const isCut = hasActed() && signal.aborted && end.reason === "stopped";
