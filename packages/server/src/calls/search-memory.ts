@@ -104,10 +104,12 @@ export class SearchMemory implements CallFollower {
       .catch((error) => this.#logger.debug("A search could not be remembered:", error));
   }
 
-  /** What the caller may see: an admin everything, everybody else their own. The last used first. */
-  async list(grant: Grant): Promise<LearnedSearch[]> {
+  /** What the caller may see: an admin everything, everybody else their own. The last used first, and how many there are. */
+  async list(grant: Grant, limit: number): Promise<{ items: LearnedSearch[]; total: number }> {
     await this.#writing;
-    return this.#store.searches.list(grant.admin ? {} : { owner: ownerOf(grant) });
+    const { searches } = this.#store;
+    const own = grant.admin ? {} : { owner: ownerOf(grant) };
+    return { items: await searches.list({ ...own, limit }), total: await searches.count(own) };
   }
 
   /** Forgets one search, or all that the caller may see. Returns how many. */
