@@ -133,11 +133,6 @@ const errorKey = "toolrack/error";
  * text has become its JSON.
  */
 export function toMcpResult(result: ToolResult): McpCallToolResult {
-  const { type, content: text, structured, attachments, blocks, metadata, error } = result;
-  const hasMore = structured !== undefined || attachments !== undefined || blocks !== undefined;
-  // Most results are a text alone: 0.5 µs less for each.
-  if (type === "text" && text !== "" && !hasMore && metadata === undefined && error === undefined)
-    return { content: [{ type, text }] };
   const isDerivable = result.error === undefined || sameJson(result.error, errorFrom(result.content));
   // If the text is empty, the client gets the error's message as text.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));

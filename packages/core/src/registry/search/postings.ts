@@ -54,6 +54,12 @@ export class Postings {
     return this.#numbers.has(term);
   }
 
+  /** Whether a document that `accept` returns true for contains the term. */
+  isIn(term: string, accept: (slot: number) => boolean): boolean {
+    const number = this.#numbers.get(term);
+    return number !== undefined && this.#lists[number]!.some((posting) => accept(posting >> SLOT_SHIFT));
+  }
+
   /** `length` and `counts`: whole numbers, so that sums are the same in any order. The slot must be empty. */
   add(slot: number, { length, counts }: TermCounts): void {
     const numbers = new Uint32Array(counts.size);
