@@ -60,15 +60,16 @@ const TELLING_WORD =
   /(?<![\p{L}\p{N}])(?!(?:took|elapsed|duration|time|at|in|after)\b)[\p{L}\p{N}]+(?![\p{L}\p{N}]|["']?\s*[:=])/iu;
 
 function isAside(text: string, spans: readonly NoiseSpan[], from: number, to: number): boolean {
-  if (to - from > 2 * LONG_ENOUGH) return true;
+  let left = to - from;
+  for (const span of spans) left -= span.to - span.from;
+  if (left > LONG_ENOUGH) return true;
   let rest = "";
   let kept = from;
   for (const span of spans) {
     rest += `${text.slice(kept, span.from)}\u0000`;
-    kept = Math.max(kept, span.to);
+    kept = span.to;
   }
-  rest += text.slice(kept, to);
-  return rest.length > LONG_ENOUGH || TELLING_WORD.test(rest);
+  return TELLING_WORD.test(rest + text.slice(kept, to));
 }
 
 /** Ends of the words that label an id: request id: a1b2, REQ_ID=…, "traceId":"…", correlation-id: …, Ray ID: … */
