@@ -160,19 +160,11 @@ const severity = { none: 0, nudge: 1, block: 2, stop: 3 };
  * strongest verdict, of equal ones the latest.
  */
 export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
-  const sessions = new Map<string, CallFrame[]>();
-  for (const frame of frames) {
-    if (!isWatchable(frame)) continue;
-    const calls = sessions.get(frame.sessionID) ?? [];
-    calls.push(frame);
-    // The session is removed and added again, so that the session of the latest call is the last of the map.
-    sessions.delete(frame.sessionID);
-    sessions.set(frame.sessionID, calls);
-  }
+  const newestFirst = frames.filter(isWatchable).reverse();
   let strongest: LoopVerdict = { action: "none", count: 0 };
-  for (const calls of sessions.values()) {
-    const verdict = assessSession(calls);
-    if (severity[verdict.action] >= severity[strongest.action]) strongest = verdict;
+  for (const calls of Map.groupBy(newestFirst, ({ sessionID }) => sessionID).values()) {
+    const verdict = assessSession(calls.reverse());
+    if (severity[verdict.action] > severity[strongest.action]) strongest = verdict;
   }
   return strongest;
 }
