@@ -73,8 +73,7 @@ function isAside(text: string, spans: readonly NoiseSpan[], from: number, to: nu
 }
 
 /** request id: a1b2   REQ_ID=…   "traceId":"…"   correlation-id: …   Ray ID: … */
-const LABELLED_ID =
-  /(?:q|quest|race|elation|ay)[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*/gi;
+const LABELLED_ID = /(?:q|quest|race|elation|ay)[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*/gi;
 /** Names that programs make up for temporary files: /tmp/tmpab12cd34, /tmp/ccQ3x8Zz.o, /tmp/pytest-of-me/pytest-12 */
 const TEMPORARY_NAME =
   /(?<=\/tmp\/(?:[a-z]+-of-[^/\s]{1,40}\/)?)[\w.-]*[\dA-Z][\w.-]*(?:\/[\w-]*\d[\w.-]*)?/g;
