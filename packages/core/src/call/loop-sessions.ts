@@ -3,7 +3,7 @@ import { assessFinished, assessLast, assessNext, rankOf } from "../loop/detect-d
 import { EntryIndex } from "../loop/entry-index.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { emptyLoopState, type LoopMemory, memoryOf, recordCall, recordInto } from "../loop/loop-state.ts";
-import { declaredKey, isInfrastructureFailure, isPoll, readsOnly, saysBusy } from "../loop/records.ts";
+import { declaredKey, isInfrastructureFailure, isPoll, saysBusy } from "../loop/records.ts";
 import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import type { RawResult } from "../tool/result.ts";
@@ -143,15 +143,19 @@ export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolea
   if (frame.resultKeys !== undefined) return;
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
   try {
-    frame.resultKeys = resultKeys(draft, Date.now(), frame.input, () => isRead(frame));
+    frame.resultKeys = resultKeys(draft, Date.now(), frame.input, frame.entry?.info);
   } catch {
     // A failing detector must not fail the call.
   }
 }
 
+<<<<<<< HEAD
 function isRead({ entry, toolName, input }: CallFrame): boolean {
   return readsOnly(toolName, input, entry?.info.metadata);
 }
+=======
+const severity = { none: 0, nudge: 1, block: 2, stop: 3 };
+>>>>>>> main
 
 /**
  * Judges past calls in their order, each session by itself, and the calls without a session together. Returns the
@@ -200,7 +204,7 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   const content = result?.content ?? "";
   const at = toEpoch(frame.endedAt);
   // Kept with the frame, because text that is appended later is not the tool's result.
-  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at, frame.input, () => isRead(frame));
+  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at, frame.input, frame.entry?.info);
   const { resultKey, exactKey, saysError, isShort } = frame.resultKeys;
   // Written member by member: spreading two parts into it took 150 ns.
   return {
