@@ -6,7 +6,7 @@ import { type ModelEndpoint, parsedJson } from "./model.ts";
 /**
  * At most this many characters of one event are read. Model output is far shorter; images as text come close.
  */
-export const LONGEST_EVENT = 32_000_000;
+const LONGEST_EVENT = 32_000_000;
 /** Length of `retry:`, the longest field name with which a stream may begin. */
 const LONGEST_FIELD = 6;
 
