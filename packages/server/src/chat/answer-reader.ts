@@ -1,6 +1,6 @@
 import { createParser } from "eventsource-parser";
 import { type AnswerPiece, emptyPiece, objectsIn, readChunk } from "./answer-chunks.ts";
-import { cutOff, noApi, reportedError, tooLong, unreadable } from "./errors.ts";
+import { cutOff, isPage, noApi, reportedError, tooLong, unreadable } from "./errors.ts";
 import { type ModelEndpoint, parsedJson } from "./model.ts";
 
 /**
@@ -111,7 +111,7 @@ export class AnswerReader {
 /** Parses a whole answer, or an event of a stream. Throws `ProviderError`, also for the error that the answer reports. */
 export function parsedAnswer(endpoint: ModelEndpoint, text: string): unknown {
   const value = parsedJson(text);
-  if (value === undefined && /^\s*<(?:!doctype|html)\b/i.test(text)) throw noApi(endpoint, "text/html");
+  if (value === undefined && isPage(text)) throw noApi(endpoint, "text/html");
   if (value === undefined) throw unreadable(endpoint, "not JSON", text);
   const { error } = Object(value);
   if (error === undefined || error === null) return value;
