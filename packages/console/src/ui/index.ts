@@ -5,17 +5,6 @@ import DraftForm from "./DraftForm.vue";
 import FormField from "./FormField.vue";
 import Menu from "./Menu.vue";
 import Modal from "./Modal.vue";
-import {
-  CallLink,
-  CodeBlock,
-  DiffView,
-  EmptyState,
-  ErrorNote,
-  FactList,
-  FailedItem,
-  ProblemNote,
-  RelativeTime,
-} from "./parts.ts";
 import RemoveButton from "./RemoveButton.vue";
 import SearchField from "./SearchField.vue";
 import Segmented from "./Segmented.vue";
@@ -23,27 +12,20 @@ import SelectBox from "./SelectBox.vue";
 import SplitPage from "./SplitPage.vue";
 import StatisticsSummary from "./StatisticsSummary.vue";
 import StatusMark from "./StatusMark.vue";
+import * as smallComponents from "./small-components.ts";
 import Toggle from "./Toggle.vue";
 import ToolRow from "./ToolRow.vue";
 import UnsavedTextDialog from "./UnsavedTextDialog.vue";
 
 /** The components that every template may use without importing them. */
 export const components = {
+  ...smallComponents,
   ActionButton,
-  CallLink,
-  CodeBlock,
   CopyButton,
-  DiffView,
   DraftForm,
-  EmptyState,
-  ErrorNote,
-  FactList,
-  FailedItem,
   FormField,
   Menu,
   Modal,
-  ProblemNote,
-  RelativeTime,
   RemoveButton,
   SearchField,
   Segmented,
