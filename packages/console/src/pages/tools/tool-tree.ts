@@ -183,7 +183,7 @@ function fits(
   return words.every((word) => text.includes(word));
 }
 
-/** The leaf of each tool, made once, because a search reads ten thousand of them with every typed letter. */
+/** The leaf of each tool, made once, because a search reads all of them with every typed letter. */
 const known = new WeakMap<ToolSummary, Leaf>();
 
 function leafOf(tool: ToolSummary): Leaf {
