@@ -51,7 +51,7 @@ export class RequestGuard {
     if (!ownHosts.has(host ?? "") && !isKnownHost(host, this.#hosts)) refuseHost(host);
     if (origin === undefined || !checkOrigin(origin, host, this.#origins)) return false;
     outgoing.setHeader("Access-Control-Allow-Origin", origin);
-    outgoing.setHeader("Access-Control-Expose-Headers", "Retry-After, Allow, X-Request-Id");
+    outgoing.setHeader("Access-Control-Expose-Headers", "*");
     outgoing.setHeader("Vary", "Origin");
     const isPreflight =
       incoming.method === "OPTIONS" && incoming.headers["access-control-request-method"] !== undefined;
@@ -155,7 +155,8 @@ function checkOrigin(origin: string, host: string | undefined, allowed: Readonly
 
 const preflightHeaders = {
   "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-  "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+  // OpenAI's clients and those of MCP have headers of their own. The asterisk stands for all but Authorization.
+  "Access-Control-Allow-Headers": "Authorization, *",
   "Access-Control-Max-Age": "600",
 };
 
