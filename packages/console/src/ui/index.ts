@@ -12,20 +12,38 @@ import SelectBox from "./SelectBox.vue";
 import SplitPage from "./SplitPage.vue";
 import StatisticsSummary from "./StatisticsSummary.vue";
 import StatusMark from "./StatusMark.vue";
-import * as smallComponents from "./small-components.ts";
+import {
+  CallLink,
+  CodeBlock,
+  DiffView,
+  EmptyState,
+  ErrorNote,
+  FactList,
+  FailedItem,
+  ProblemNote,
+  RelativeTime,
+} from "./small-components.ts";
 import Toggle from "./Toggle.vue";
 import ToolRow from "./ToolRow.vue";
 import UnsavedTextDialog from "./UnsavedTextDialog.vue";
 
 /** The components that every template may use without importing them. */
 export const components = {
-  ...smallComponents,
   ActionButton,
+  CallLink,
+  CodeBlock,
   CopyButton,
+  DiffView,
   DraftForm,
+  EmptyState,
+  ErrorNote,
+  FactList,
+  FailedItem,
   FormField,
   Menu,
   Modal,
+  ProblemNote,
+  RelativeTime,
   RemoveButton,
   SearchField,
   Segmented,
