@@ -1,6 +1,7 @@
 // `npm test`: types, lint and format, then the tests. All of them run; any failure fails the whole.
 // `npm run test:slow`: only what takes long (`*.slow.test.ts`, and some others in their whole depth), with figures.
-import { execFile, spawnSync } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,23 +29,26 @@ const checksOfText = [
 const checks = isSlow ? [["slow tests", vitest, slow, withCache]] : [...checksOfText, ...tests()];
 
 const failed = programsAreHere ? [] : ["test programs"];
-// Each of them uses one core most of the time, so all of them together take half as long as one after the other.
-const ended = isSlow ? [] : await Promise.all(checksOfText.map((check) => passes(...check)));
-failed.push(...checksOfText.filter((_, at) => ended[at] === false).map(([name]) => name));
-const others = checks.filter((check) => !checksOfText.includes(check));
-failed.push(...others.filter((check) => !succeeds(...check)).map(([name]) => name));
+// Each of them uses one core most of the time, as the last tests of a run do: side by side they take less time.
+const reading = isSlow ? [] : checksOfText.map(outcomeOf);
+for (const check of checks.filter((one) => !checksOfText.includes(one))) {
+  if (!(await succeeds(...check))) failed.push(check[0]);
+  // Told of once the first tests have said what they say.
+  for (const { name, isPassed, said } of await Promise.all(reading.splice(0))) {
+    console.log(`\n== ${name}\n${said}`);
+    if (!isPassed) failed.push(name);
+  }
+}
 rmSync(compiled, { recursive: true, force: true });
 if (failed.length > 0) console.error(`\nFailed: ${failed.join(", ")}.`);
 console.log(`\nchecks: ${checks.length + 1 - failed.length} passed, ${failed.length} failed`);
 process.exit(failed.length === 0 ? 0 : 1);
 
-function passes(name, file, args) {
+function outcomeOf([name, file, args]) {
   return new Promise((resolve) => {
     const command = [join(root, file), ...args];
     execFile(node, command, { cwd: root, maxBuffer: 2 ** 28 }, (error, output, complaints) => {
-      console.log(`\n== ${name}\n${output}`);
-      if (complaints) console.error(complaints);
-      resolve(error === null);
+      resolve({ name, isPassed: error === null, said: output + complaints });
     });
   });
 }
@@ -59,26 +63,26 @@ function tests() {
   ];
 }
 
-function succeeds(name, file, args, environment = {}) {
+async function succeeds(name, file, args, environment = {}) {
   const failedFiles = join(compiled, "failed-files.txt");
   rmSync(failedFiles, { force: true });
-  if (runs(name, file, args, { ...environment, TOOLRACK_FAILED_FILES: failedFiles })) return true;
+  if (await runs(name, file, args, { ...environment, TOOLRACK_FAILED_FILES: failedFiles })) return true;
   const again = existsSync(failedFiles) ? readFileSync(failedFiles, "utf8").split("\n").filter(Boolean) : [];
   if (!process.env.CI || again.length === 0 || again.length > MOST_AGAIN) return false;
   const alone = args.filter((word) => word !== "--coverage");
-  if (!runs(`${name}: ${again.join(", ")} again, alone`, file, [...alone, ...again], environment))
-    return false;
+  const title = `${name}: ${again.join(", ")} again, alone`;
+  if (!(await runs(title, file, [...alone, ...again], environment))) return false;
   console.error(`\nFLAKY: ${again.join(", ")} failed, and passed when run again alone. Mend it.`);
   return true;
 }
 
-function runs(name, file, args, environment) {
+async function runs(name, file, args, environment) {
   console.log(`\n== ${name}`);
-  const { status, error } = spawnSync(node, [join(root, file), ...args], {
+  const child = spawn(node, [join(root, file), ...args], {
     cwd: root,
     stdio: "inherit",
     env: { ...process.env, ...environment },
   });
-  if (error) console.error(error.message);
+  const [status] = await once(child, "close").catch((error) => [console.error(error.message)]);
   return status === 0;
 }
