@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ToolRegistry } from "@toolrack/core";
 import type { Offerings } from "../../calls/index.ts";
+import { RecentMap } from "../../helpers/index.ts";
 import { type Caller, type ExpertResolver, type ExpertView, mayUseExpert } from "./caller.ts";
 import type { Listener, ListKind } from "./session.ts";
 import type { ToolLists } from "./tool-lists.ts";
@@ -35,8 +36,8 @@ const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 export class ChangePublisher {
   readonly #services: PublisherServices;
   readonly #listeners = new Map<Listener, Caller>();
-  /** The views by identity, the least recently used first. */
-  readonly #views = new Map<string, View>();
+  /** The views by identity. */
+  readonly #views = new RecentMap<string, View>(MOST_VIEWS);
   readonly #stops: readonly (() => void)[];
   #gathering: NodeJS.Timeout | undefined;
   /** Lists that may have changed since clients were last told. */
@@ -54,7 +55,7 @@ export class ChangePublisher {
         // Skills appear among the resources.
         else this.#gather([change.kind === "prompts" ? "prompts" : "resources"]);
       }),
-      services.onExpertsChanged?.(() => this.#gather(allKinds, this.#viewsOfChangedExperts())) ?? (() => {}),
+      services.onExpertsChanged(() => this.#gather(allKinds, this.#viewsOfChangedExperts())),
     ];
   }
 
@@ -95,7 +96,7 @@ export class ChangePublisher {
     for (const { expert, identity } of this.#listeners.values()) {
       const view = this.#views.get(identity);
       if (expert === undefined || view === undefined) continue;
-      const { version } = this.#services.expertById?.(expert.id) ?? { version: undefined };
+      const version = this.#services.expertById(expert.id)?.version;
       if (version !== undefined && version === view.expertVersion) continue;
       view.expertVersion = version;
       changed.add(view);
@@ -175,10 +176,7 @@ export class ChangePublisher {
       comparedVersion: undefined,
       expertVersion: expert?.version,
     };
-    this.#views.delete(identity);
     this.#views.set(identity, view);
-    const [oldest] = this.#views.keys();
-    if (this.#views.size > MOST_VIEWS && oldest !== undefined) this.#views.delete(oldest);
     return view;
   }
 }
@@ -222,12 +220,12 @@ async function digestOf(read: () => unknown): Promise<string | undefined> {
 }
 
 export interface ExpertSource {
-  /** Finds an expert by its name or id. Missing when there are no experts. */
-  readonly experts?: ExpertResolver;
+  /** Finds an expert by its name or id. */
+  readonly experts: ExpertResolver;
   /** Finds an expert by its id alone, because an expert may have the id of another one as its name. */
-  readonly expertById?: (id: string) => ExpertView | undefined;
+  readonly expertById: (id: string) => ExpertView | undefined;
   /** Calls the listener whenever an expert may have changed. Returns a function that stops it. */
-  readonly onExpertsChanged?: (listener: () => void) => () => void;
+  readonly onExpertsChanged: (listener: () => void) => () => void;
 }
 
 interface Watched {
@@ -240,13 +238,13 @@ interface Watched {
  * removed or they may no longer use it. Watching costs nothing until an expert changes.
  */
 export class ExpertWatch {
-  readonly #find: (id: string) => ExpertView | undefined;
+  readonly #source: ExpertSource;
   readonly #watched = new Set<Watched>();
   readonly #unsubscribe: () => void;
 
-  constructor({ expertById = () => undefined, onExpertsChanged = () => () => {} }: ExpertSource) {
-    this.#find = expertById;
-    this.#unsubscribe = onExpertsChanged(() => {
+  constructor(source: ExpertSource) {
+    this.#source = source;
+    this.#unsubscribe = source.onExpertsChanged(() => {
       for (const watched of [...this.#watched]) this.#check(watched);
     });
   }
@@ -274,7 +272,7 @@ export class ExpertWatch {
     const { caller, end } = watched;
     const { expert, grant } = caller;
     if (expert === undefined || !this.#watched.has(watched)) return;
-    const now = this.#find(expert.id);
+    const now = this.#source.expertById(expert.id);
     if (now !== undefined && mayUseExpert(grant, now)) return caller.renew(now);
     this.#watched.delete(watched);
     // Open requests of a removed expert see no tools any more.

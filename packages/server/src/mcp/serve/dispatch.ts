@@ -27,11 +27,12 @@ import {
   toRpcError,
   upstreamError,
 } from "./answers.ts";
-import { answerWithQuestions, ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
+import { ClientDialog, currentDialog } from "./dialog.ts";
 import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { offeringMethods } from "./offerings.ts";
+import { answerWithQuestions, relayDialog } from "./relay.ts";
 import {
   type ClientRequest,
   connectionClosed,
@@ -65,7 +66,7 @@ const common: Readonly<Record<string, Handler>> = {
  */
 function onceStarted(handle: Handler): Handler {
   return (serving, request) => {
-    const starting = serving.starting?.();
+    const starting = serving.starting();
     if (starting === undefined || request.meta[racksKey] === true) return handle(serving, request);
     return starting.then(() => handle(serving, request));
   };

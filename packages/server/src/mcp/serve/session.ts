@@ -66,8 +66,8 @@ export interface Wants {
 }
 
 /**
- * What a request receives that asks for neither progress nor a log level: messages in the legacy era, nothing
- * in the modern era.
+ * The notifications that a request receives if it asks for neither progress nor a log level: messages in the legacy
+ * era, none in the modern era.
  */
 const defaultWants = {
   legacy: { progress: false, messages: true },

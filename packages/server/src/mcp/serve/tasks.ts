@@ -169,7 +169,7 @@ export class Tasks {
     const live = this.#live.get(taskId);
     if (live === undefined || !isOwn(live, caller)) {
       if (!(await this.#isKnown(taskId, caller))) return false;
-      // It may be run by a worker, which no request is sent on to.
+      // A worker may be running it. HTTP requests are not forwarded to workers, so the worker is told here.
       const node = await this.#services.service.nodeOf(taskId);
       if (node !== undefined) await this.#services.service.cancelElsewhere(node, taskId, CANCELLED);
       return true;

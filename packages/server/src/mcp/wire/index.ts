@@ -1,5 +1,12 @@
 export type { ClientAbilities, ClientInfo, ConnectedClient, Era, NeededAbility } from "./client.ts";
 export { missingAbility } from "./client.ts";
+export {
+  decodeHeader,
+  encodeHeader,
+  type HeaderParameter,
+  headerParameters,
+  repeatedValue,
+} from "./headers.ts";
 export type {
   Envelope,
   RpcId,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CallClient } from "@toolrack/core";
-import { asRecord, isRecord, PassingMap, reasonOf } from "../../../helpers/index.ts";
+import { asRecord, isRecord, PassingMap, reasonOf, whenAborted } from "../../../helpers/index.ts";
 import { type ClientInfo, metaKeys, modernVersion, rpcCodes, tasksExtension } from "../../wire/index.ts";
 import { processEnded, UpstreamError } from "../failures.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
@@ -426,9 +426,5 @@ function isOfType(result: unknown, type: "input_required" | "task"): result is M
 function whenGivenUp(request: UpstreamRequest, act: (reason: unknown) => void): (() => void) | undefined {
   if (request.whenAborted !== undefined) return request.whenAborted(act);
   const { signal } = request;
-  if (signal === undefined) return undefined;
-  const onAbort = () => act(signal.reason);
-  if (signal.aborted) onAbort();
-  else signal.addEventListener("abort", onAbort, { once: true });
-  return () => signal.removeEventListener("abort", onAbort);
+  return signal && whenAborted(signal, () => act(signal.reason));
 }
