@@ -149,14 +149,6 @@ export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolea
   }
 }
 
-<<<<<<< HEAD
-function isRead({ entry, toolName, input }: CallFrame): boolean {
-  return readsOnly(toolName, input, entry?.info.metadata);
-}
-=======
-const severity = { none: 0, nudge: 1, block: 2, stop: 3 };
->>>>>>> main
-
 /**
  * Judges past calls in their order, each session by itself, and the calls without a session together. Returns the
  * strongest verdict, of equal ones the latest.

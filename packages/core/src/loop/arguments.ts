@@ -86,56 +86,20 @@ let size = 0;
 
 /** A number for arguments, from a few characters of their texts. The order of members does not matter. */
 function markOf(value: unknown, depth = 0): number {
-<<<<<<< HEAD
-  switch (typeof value) {
-    case "string": {
-      const { length } = value;
-      if (length === 0) return 0x51;
-      size += length;
-      const middle = value.charCodeAt(length >> 1);
-      const last = value.charCodeAt(length - 1) ^ (length > 1 ? value.charCodeAt(length - 2) << 5 : 0);
-      return Math.imul(length ^ (middle << 8) ^ (last << 16) ^ value.charCodeAt(0), 0x9e3779b1);
-    }
-    case "number":
-      return Math.imul((value * 1009) | 0, 0x85ebca77);
-    case "boolean":
-      return value ? 0x7a11 : 0xfa15;
-    case "object": {
-      if (value === null) return 0x9011;
-      if (Array.isArray(value)) {
-        addSize(value);
-        const first = depth < deepestMark && value.length > 0 ? markOf(value[0], deepestMark) : 0;
-        return Math.imul(value.length + 1, 0x2c1b3c6d) ^ first;
-      }
-      if (depth >= deepestMark) {
-        addSize(value);
-        return 0x0b1e;
-      }
-      let sum = 0x0b1e;
-      for (const key in value) {
-        const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
-        if (member === undefined || typeof member === "function") continue;
-        size += 8;
-        sum =
-          (sum + Math.imul(markOf(member, depth + 1) ^ key.length ^ (key.charCodeAt(0) << 24), 0x165667b1)) |
-          0;
-      }
-      return sum;
-    }
-    default:
-      return 0x9011;
-=======
   if (typeof value === "string") return textMark(value);
   if (typeof value === "number") return numberMark(value);
   if (typeof value === "boolean") return value ? 0x7a11 : 0xfa15;
   if (typeof value !== "object" || value === null) return 0x9011;
   if (Array.isArray(value)) {
+    addSize(value);
     const first = depth < deepestMark && value.length > 0 ? markOf(value[0], deepestMark) : 0;
     return Math.imul(value.length + 1, 0x2c1b3c6d) ^ first;
->>>>>>> main
   }
   let sum = 0x0b1e;
-  if (depth >= deepestMark) return sum;
+  if (depth >= deepestMark) {
+    addSize(value);
+    return sum;
+  }
   for (const key in value) {
     const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
     let mark: number;
@@ -144,6 +108,7 @@ function markOf(value: unknown, depth = 0): number {
     else if (typeof member === "number") mark = numberMark(member);
     else if (member === undefined || typeof member === "function") continue;
     else mark = markOf(member, depth + 1);
+    size += 8;
     sum = (sum + Math.imul(mark ^ key.length ^ (key.charCodeAt(0) << 24), 0x165667b1)) | 0;
   }
   return sum;
@@ -152,7 +117,7 @@ function markOf(value: unknown, depth = 0): number {
 function textMark(text: string): number {
   const { length } = text;
   if (length === 0) return 0x51;
-  if (length > longText) hasLongText = true;
+  size += length;
   const middle = text.charCodeAt(length >> 1);
   const last = text.charCodeAt(length - 1) ^ (length > 1 ? text.charCodeAt(length - 2) << 5 : 0);
   return Math.imul(length ^ (middle << 8) ^ (last << 16) ^ text.charCodeAt(0), 0x9e3779b1);

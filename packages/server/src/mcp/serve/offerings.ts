@@ -1,8 +1,7 @@
 import type { OfferingReader, Offerings, ResourceAnswer } from "../../calls/index.ts";
 import { invalidParams, listCacheTime, paramError, resourceNotFound, resultUri } from "./answers.ts";
-import { ClientDialog, currentDialog } from "./dialog.ts";
+import { ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
 import type { McpServing } from "./mcp-services.ts";
-import { relayDialog } from "./relay.ts";
 import type { ClientRequest } from "./session.ts";
 import { pageOf } from "./tool-lists.ts";
 
