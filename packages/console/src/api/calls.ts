@@ -1,9 +1,7 @@
-import { ApiError, readJson } from "./api-error.ts";
+import { ApiError } from "./api-error.ts";
 import { readEvents } from "./events.ts";
 import type { Call } from "./generated-types.ts";
-import type { LargeCall } from "./large-call.worker.ts";
-import { open } from "./request.ts";
-import { currentSession } from "./session.ts";
+import { open, request } from "./request.ts";
 import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
 
 export interface CallWatcher {
@@ -13,9 +11,6 @@ export interface CallWatcher {
   /** Called with the record of a running call when the console polls it instead of following its stream. */
   readonly found?: (call: Call) => void;
 }
-
-/** An answer of more characters is read from the call's record: in the stream it would block the page. */
-const LONGEST_ANSWER = 1_000_000;
 
 /** Calls a tool and reports its progress. The call outlives the page and is found or cancelled by its id. */
 export function runTool(
@@ -50,16 +45,15 @@ export function tryTool(
 async function follow(
   route: string,
   path: Readonly<Record<string, string>>,
-  body: { readonly callId?: string; readonly arguments?: unknown; readonly keep?: boolean },
+  body: { readonly callId: string; readonly arguments?: unknown; readonly keep?: boolean },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
   const headers = { accept: "text/event-stream" };
   const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
-  // A long answer can be read from the call's record only if the id of the call is known.
-  const events = readEvents(response.body, body.callId === undefined ? {} : { longest: LONGEST_ANSWER });
+  const events = readEvents(response.body);
   for (;;) {
-    // If the connection breaks or the answer is too long, the result is read from the call's record.
+    // If the connection breaks, the result is read from the call's record.
     const { value: streamed } = await events.next().catch(() => ({ value: undefined }));
     if (!streamed) return findAnswer(body.callId, watcher);
     const { event, data } = streamed;
@@ -80,9 +74,9 @@ const POLL_INTERVAL = 1_000;
 const LONGEST_AWAY = 60_000;
 
 /** The outcome of a call, polled from its record until the call has ended and the server answers. */
-export async function findAnswer(callId: string | undefined, watcher: CallWatcher = {}): Promise<CallAnswer> {
+export async function findAnswer(callId: string, watcher: CallWatcher = {}): Promise<CallAnswer> {
   let lastAnswer = Date.now();
-  while (callId !== undefined && Date.now() - lastAnswer < LONGEST_AWAY) {
+  while (Date.now() - lastAnswer < LONGEST_AWAY) {
     try {
       const call = await readCall(callId);
       lastAnswer = Date.now();
@@ -115,30 +109,9 @@ function answerOf(call: Call): CallAnswer {
   };
 }
 
-/** A record of more bytes is parsed in a web worker, so that it does not block the page. */
-const LARGE = 2_000_000;
-
-/**
- * A running or finished call. A very large record comes without the structured data and blocks of its result.
- */
-export async function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
-  const response = await open("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
-  if (Number(response.headers.get("content-length") ?? 0) <= LARGE) return readJson(response, signal);
-  await response.body?.cancel();
-  return readLarge(`/api/calls/${encodeURIComponent(callId)}`, signal);
-}
-
-function readLarge(path: string, signal: AbortSignal | undefined): Promise<Call> {
-  const worker = new Worker(new URL("./large-call.worker.ts", import.meta.url), { type: "module" });
-  return new Promise<Call>((resolve, reject) => {
-    worker.addEventListener("message", ({ data }: MessageEvent<LargeCall>) => {
-      if ("call" in data) resolve(data.call);
-      else reject(new ApiError(data.status, data.code, data.message));
-    });
-    worker.addEventListener("error", ({ message }) => reject(new ApiError(0, "unexpected", message)));
-    signal?.addEventListener("abort", () => reject(signal.reason));
-    worker.postMessage({ path, token: currentSession.token });
-  }).finally(() => worker.terminate());
+/** A running or finished call. */
+export function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
+  return request("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
 }
 
 /** An id for a call. `randomUUID` exists only on secure pages, and a console on an intranet may not be one. */

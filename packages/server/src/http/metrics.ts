@@ -214,7 +214,12 @@ function usageMetrics(usage: Readings["usage"]): string[] {
     metric("counter", "toolrack_model_requests_total", "Answers of models.", requests),
     metric("counter", "toolrack_model_requests_estimated_total", "Those with estimated tokens.", estimated),
     metric("counter", "toolrack_model_tokens_total", "Tokens that models read and wrote.", tokens),
-    metric("counter", "toolrack_model_cost_total", "By the prices of the config.", cost),
+    metric(
+      "counter",
+      "toolrack_model_cost_total",
+      "By the prices of the config, or else as providers tell.",
+      cost,
+    ),
   ];
 }
 

@@ -408,12 +408,9 @@ export async function ownEntries(
   const place = resolve(directory, config.mcp?.file ?? "mcp.json");
   const address = (await readServerAddress(directory))?.url;
   // Errors of the file are reported when its servers are opened.
-  const entries = await readMcpFile(place).then(
-    (file) => file.entries,
-    () => new Map<string, ServerEntry>(),
-  );
+  const { entries } = await readMcpFile(place).catch(() => ({ entries: new Map<string, never>() }));
   const found = [
-    ...[...entries].map(([key, entry]) => ({ key, entry, place })),
+    ...[...entries].flatMap(([key, one]) => ("entry" in one ? [{ key, entry: one.entry, place }] : [])),
     // The store checks entries when they are added.
     ...rows.flatMap(({ key, entry }) => (entry === undefined ? [] : [{ key, entry: entry as ServerEntry }])),
   ];

@@ -26,7 +26,7 @@ export interface UsageTotals {
   /** The part of `promptTokens` that the provider read from its cache. */
   readonly cachedTokens: number;
   readonly completionTokens: number;
-  /** By the prices of the config when the requests were made; 0 without prices. */
+  /** By the prices of the config when the requests were made, or else as the provider tells; 0 without either. */
   readonly cost: number;
 }
 

@@ -13,14 +13,8 @@ import type { ChatSession } from "../../store/index.ts";
 import { howToConfigure } from "../providers.ts";
 import type { UserContent } from "../sessions.ts";
 import { requestedReach } from "../tools.ts";
-import {
-  type ChatRouteParts,
-  messageView,
-  requireChat,
-  resumeTurn,
-  streamTurn,
-  turnErrors,
-} from "./chat-stream.ts";
+import { messageView, resumeTurn, streamTurn } from "./chat-stream.ts";
+import { type ChatRouteParts, requireChat, turnErrors } from "./route-errors.ts";
 
 const params = { id: s.text({ minLength: 1, maxLength: 80 }) };
 const model = s.text({ maxLength: 200, description: "As `GET /v1/models` lists it." });
@@ -303,7 +297,7 @@ export const chatSchemas = {
       "prompt_tokens?": s.number(),
       "completion_tokens?": s.number(),
       "total_tokens?": s.number(),
-      "cost?": s.number("As the provider tells, or by the prices of the config; absent without either."),
+      "cost?": s.number("By the prices of the config, or else as the provider tells; absent without either."),
     }),
     "end?": s.object({ reason: s.text(), "message?": s.text(), "code?": s.text() }, "Why the turn ended."),
   }),

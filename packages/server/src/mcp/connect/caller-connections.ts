@@ -25,7 +25,7 @@ interface ConnectionsOwner extends UpstreamOwner {
 }
 
 /** The connection that one session, one token or one set of a caller's credentials has to itself. */
-interface OpenSeat {
+interface CallerConnection {
   readonly id: string;
   /** The id of the token. */
   readonly owner: string;
@@ -53,7 +53,7 @@ export class CallerConnections {
   readonly #server: ConnectionsOwner;
   readonly #entry: ServerEntry;
   readonly #names: readonly string[];
-  readonly #seats = new Map<string, OpenSeat>();
+  readonly #connections = new Map<string, CallerConnection>();
   /** Connections that are ending. */
   readonly #ending = new Set<Promise<void>>();
   #limits: ServerLimits;
@@ -72,7 +72,7 @@ export class CallerConnections {
   }
 
   get size(): number {
-    return this.#seats.size;
+    return this.#connections.size;
   }
 
   get #name(): string {
@@ -80,7 +80,7 @@ export class CallerConnections {
   }
 
   lines(): LogLine[] {
-    return [...this.#seats.values()].flatMap(({ upstream }) => upstream.lines.all());
+    return [...this.#connections.values()].flatMap(({ upstream }) => upstream.lines.all());
   }
 
   /** Calls a tool over the connection of the call's caller. Rejects like `Upstream.call`. */
@@ -93,13 +93,13 @@ export class CallerConnections {
 
   /** Has work done over the connection of this caller. Rejects with an `UpstreamError` when the caller can have none. */
   async use<Result>(origin: Origin, work: (upstream: Upstream) => Promise<Result>): Promise<Result> {
-    const seat = await this.#enter(origin);
+    const connection = await this.#enter(origin);
     try {
-      return await work(seat.upstream);
+      return await work(connection.upstream);
     } finally {
-      seat.users--;
-      this.#rest(seat);
-      this.#endIfOver(seat);
+      connection.users--;
+      this.#rest(connection);
+      this.#endIfOver(connection);
     }
   }
 
@@ -111,16 +111,16 @@ export class CallerConnections {
 
   limit(limits: ServerLimits): void {
     this.#limits = limits;
-    for (const seat of this.#seats.values()) {
-      seat.upstream.limit(limits);
-      this.#rest(seat);
+    for (const connection of this.#connections.values()) {
+      connection.upstream.limit(limits);
+      this.#rest(connection);
     }
   }
 
   /** Ends all connections, or those of one token. The next calls open others. Resolves when nothing of them is left. */
   async reset(owner?: string): Promise<void> {
-    for (const seat of [...this.#seats.values()])
-      if (owner === undefined || seat.owner === owner) this.#end(seat);
+    for (const connection of [...this.#connections.values()])
+      if (owner === undefined || connection.owner === owner) this.#end(connection);
     await Promise.all(this.#ending);
   }
 
@@ -130,18 +130,18 @@ export class CallerConnections {
   }
 
   /** Finds or opens the connection of this caller, and counts one more user of it. */
-  async #enter(origin: Origin): Promise<OpenSeat> {
+  async #enter(origin: Origin): Promise<CallerConnection> {
     const server = this.#server;
-    const { owner, connection } = origin;
+    const { owner, connection: client } = origin;
     const values = await this.#valuesOf(origin);
     const signIn = server.signIns.of(owner);
     if (signsInByToken(this.#entry) && !(await signIn?.isSignedIn())) throw notSignedIn(server.upstream);
     if (this.#isClosed) throw new UpstreamError("unavailable", `The ${this.#name} was stopped.`);
     const isPerSession = isolationOf(this.#entry) === "session";
     // A caller without any session has one connection for its token.
-    const session = isPerSession ? origin.sessionID || connection?.id : undefined;
+    const session = isPerSession ? origin.sessionID || client?.id : undefined;
     const id = hashValue([owner, session, [...values]]);
-    const known = this.#seats.get(id);
+    const known = this.#connections.get(id);
     if (known !== undefined) {
       known.restTimer.clear();
       known.users++;
@@ -157,9 +157,9 @@ export class CallerConnections {
       limits,
       signIn,
       catalogue,
-      seat: { id, callerId, values, remedy },
+      caller: { id, callerId, values, remedy },
     });
-    const seat: OpenSeat = {
+    const connection: CallerConnection = {
       id,
       owner,
       upstream,
@@ -168,16 +168,16 @@ export class CallerConnections {
       isOver: false,
       unwatch: undefined,
     };
-    this.#seats.set(id, seat);
+    this.#connections.set(id, connection);
     void upstream.start();
     // A session that the caller named itself may go on over other connections.
     if (isPerSession && origin.sessionID === "")
-      seat.unwatch = connection?.whenClosed(() => {
-        seat.isOver = true;
-        this.#endIfOver(seat);
+      connection.unwatch = client?.whenClosed(() => {
+        connection.isOver = true;
+        this.#endIfOver(connection);
       });
     server.context.onChange();
-    return seat;
+    return connection;
   }
 
   /** The values that the entry takes from the caller: headers of its request, or else secrets stored for its token. */
@@ -209,11 +209,11 @@ export class CallerConnections {
     const { connections: most, rest = REST } = limitsOf(this.#limits);
     // One token cannot take all connections from the others.
     const mostOfOne = isAdmin ? most : Math.ceil(most / 2);
-    const own = [...this.#seats.values()].filter((seat) => seat.owner === owner).length;
-    if (this.#seats.size < most && own < mostOfOne) return;
+    const own = [...this.#connections.values()].filter((connection) => connection.owner === owner).length;
+    if (this.#connections.size < most && own < mostOfOne) return;
     const whose =
-      this.#seats.size >= most
-        ? `has ${this.#seats.size} connections for its callers`
+      this.#connections.size >= most
+        ? `has ${this.#connections.size} connections for its callers`
         : `has ${own} of its ${most} connections for this token`;
     throw new UpstreamError(
       "busy",
@@ -225,30 +225,31 @@ export class CallerConnections {
    * Ends a connection that nobody uses, if its session is over or the server refused it. The next call may find that the
    * server takes the same credentials by now, or that the operator has mended it.
    */
-  #endIfOver(seat: OpenSeat): void {
-    const hasFailed = seat.upstream.state === "failed" || seat.upstream.state === "needs-auth";
-    if (seat.users === 0 && (seat.isOver || hasFailed)) this.#end(seat);
+  #endIfOver(connection: CallerConnection): void {
+    const hasFailed = connection.upstream.state === "failed" || connection.upstream.state === "needs-auth";
+    if (connection.users === 0 && (connection.isOver || hasFailed)) this.#end(connection);
   }
 
-  #end(seat: OpenSeat): void {
-    if (this.#seats.get(seat.id) !== seat) return;
-    this.#seats.delete(seat.id);
-    seat.restTimer.clear();
-    seat.unwatch?.();
-    const ending = seat.upstream.stop().finally(() => {
+  #end(connection: CallerConnection): void {
+    if (this.#connections.get(connection.id) !== connection) return;
+    this.#connections.delete(connection.id);
+    connection.restTimer.clear();
+    connection.unwatch?.();
+    const ending = connection.upstream.stop().finally(() => {
       this.#ending.delete(ending);
       // Another connection with the same values may have been opened meanwhile.
-      if (this.#seats.has(seat.id)) return;
+      if (this.#connections.has(connection.id)) return;
       const { key, context } = this.#server;
-      context.maskFor(`${key} ${seat.id}`, []);
+      context.maskFor(`${key} ${connection.id}`, []);
       context.onChange();
     });
     this.#ending.add(ending);
   }
 
   /** Begins to wait for the next user of a connection that nobody uses. */
-  #rest(seat: OpenSeat): void {
-    if (seat.users === 0) seat.restTimer.set(this.#limits.rest ?? REST, () => this.#end(seat));
+  #rest(connection: CallerConnection): void {
+    if (connection.users === 0)
+      connection.restTimer.set(this.#limits.rest ?? REST, () => this.#end(connection));
   }
 }
 

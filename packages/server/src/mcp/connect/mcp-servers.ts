@@ -150,9 +150,10 @@ export class McpServers {
         const apis = await readApisFile(this.#apisPath);
         this.#file = joinedFiles(await readMcpFile(this.#path), apis, this.#apisPath);
         this.fileProblem = undefined;
+        const { entries, problems } = this.#file;
         // Invalid entries with a valid key are listed as servers, which report their problem.
-        const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
-        for (const [, problem] of unlisted) this.#options.logger.warn(problem);
+        const isListed = (key: string) => "reason" in (entries.get(key) ?? {});
+        for (const [key, problem] of problems) if (!isListed(key)) this.#options.logger.warn(problem);
       } catch (thrown) {
         this.fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
         this.#options.logger.warn(this.fileProblem);
@@ -236,7 +237,7 @@ export class McpServers {
 
   /** The tools of a server, in the order in which the server lists them. */
   tools(key: string): McpToolView[] {
-    return toolViewsOf(this.#require(key), this.#context.names);
+    return toolViewsOf(this.#require(key));
   }
 
   add(key: string, given: unknown): Promise<McpServerView> {
@@ -264,7 +265,7 @@ export class McpServers {
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
       for (const name of Object.keys(tools)) requireTool(server, name);
-      refuseDoubles(server, tools, this.#context.names);
+      refuseDoubles(server, tools);
       if (entry !== undefined || enabled !== undefined) {
         const checked = entry === undefined ? undefined : await checkedEntry(entry, server.wanted);
         await this.#options.store.put(key, { entry: checked, enabled });
@@ -348,7 +349,7 @@ export class McpServers {
     if (names === undefined && this.#require(key).wanted.isHeld) {
       // Approves an entry that a tool call wrote into the file, as it is written now.
       await this.#inTurn(async () => {
-        await this.#options.unapproved.approveServer(key, this.#file.given.get(key));
+        await this.#options.unapproved.approveServer(key, this.#file.entries.get(key)?.given);
         await this.#reconcile();
       });
     }

@@ -34,9 +34,9 @@ import {
 } from "./http-checks.ts";
 import { HttpReply, noSession, type OwedAnswers, sendJson } from "./http-reply.ts";
 import { type HttpSession, HttpSessions, type SessionLimits } from "./http-sessions.ts";
-import type { JoinedClients } from "./joined-clients.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { ClientRequest, type Peer } from "./session.ts";
+import type { JoinedClients } from "./stdio.ts";
 
 /** The node in the id of a session or in a `requestState`: both begin with it where nodes share a database. */
 function nodeIn(id: string | undefined): string | undefined {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { McpMount } from "./http.ts";
 import type { SessionLimits } from "./http-sessions.ts";
-import { JoinedClients } from "./joined-clients.ts";
+import { JoinedClients } from "./stdio.ts";
 import { Gate, gatedTool } from "./testing/gate.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";

@@ -8,12 +8,11 @@ import { letClientsApprove } from "./approvals.ts";
 import { Caller, ConnectedClients, operator } from "./caller.ts";
 import { ChangePublisher, ExpertWatch } from "./change-publisher.ts";
 import { McpMount, resourceMetadataMount } from "./http.ts";
-import { JoinedClients } from "./joined-clients.ts";
 import type { McpServing, RackServices } from "./mcp-services.ts";
-import { WaitingDialogs } from "./relay.ts";
-import { StdioConnection, type StdioStreams } from "./stdio.ts";
+import { JoinedClients, StdioConnection, type StdioStreams } from "./stdio.ts";
 import { Tasks } from "./tasks.ts";
 import { ToolLists } from "./tool-lists.ts";
+import { WaitingDialogs } from "./waiting-dialogs.ts";
 
 /** The rack as MCP clients reach it, over HTTP and stdio. */
 export interface McpSurface {
@@ -21,8 +20,8 @@ export interface McpSurface {
   /** The mounts for the HTTP server: `/mcp`, and the metadata that says how it is protected. */
   mounts(): Mount[];
   /**
-   * Serves the program that started this process, with all tools or those of one expert. Rejects when there
-   * is no such expert.
+   * Serves one MCP client over these streams, with all tools or those of one expert. Rejects when there is no such
+   * expert.
    */
   stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
   /** Also ends the connections of joined clients, after a moment for what they still wait for. */
