@@ -1,5 +1,5 @@
 import { ArgumentsKey } from "../loop/arguments.ts";
-import { assessFinished, assessLast, assessNext } from "../loop/detect-doom-loop.ts";
+import { actions, assessFinished, assessLast, assessNext } from "../loop/detect-doom-loop.ts";
 import { EntryIndex } from "../loop/entry-index.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { emptyLoopState, type LoopMemory, memoryOf, recordCall, recordInto } from "../loop/loop-state.ts";
@@ -51,7 +51,7 @@ export class LoopSessions {
     try {
       const memory = this.#open(keyOf(frame));
       const entry = recordInto(memory, loopRecordOf(frame), frame.input);
-      if (this.#memories.size > MOST_LAZY && entry?.argsKey instanceof ArgumentsKey) void entry.argsKey.text;
+      if (this.#memories.size > MOST_LAZY && entry?.argsKey instanceof ArgumentsKey) entry.argsKey.settle();
       // The history reads a key rarely and makes another one, so that it does not hold on to arguments.
       frame.argsKey = undefined;
       const blocked = frame.flags?.loop;
@@ -120,7 +120,7 @@ export class LoopSessions {
   }
 }
 
-/** With more sessions than these, the keys of arguments are made at once, so that fewer arguments are held on to. */
+/** With more sessions than these, the arguments of none are held on to. */
 const MOST_LAZY = 256;
 
 /** Separates session and owner. No session name contains it. */
@@ -149,26 +149,16 @@ export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolea
   }
 }
 
-const severity = { none: 0, nudge: 1, block: 2, stop: 3 };
-
 /**
  * Judges past calls in their order, each session by itself, and the calls without a session together. Returns the
  * strongest verdict, of equal ones the latest.
  */
 export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
-  const sessions = new Map<string, CallFrame[]>();
-  for (const frame of frames) {
-    if (!isWatchable(frame)) continue;
-    const calls = sessions.get(frame.sessionID) ?? [];
-    calls.push(frame);
-    // The session is removed and added again, so that the session of the latest call is the last of the map.
-    sessions.delete(frame.sessionID);
-    sessions.set(frame.sessionID, calls);
-  }
+  const newestFirst = frames.filter(isWatchable).reverse();
   let strongest: LoopVerdict = { action: "none", count: 0 };
-  for (const calls of sessions.values()) {
-    const verdict = assessSession(calls);
-    if (severity[verdict.action] >= severity[strongest.action]) strongest = verdict;
+  for (const calls of Map.groupBy(newestFirst, ({ sessionID }) => sessionID).values()) {
+    const verdict = assessSession(calls.reverse());
+    if (actions.indexOf(verdict.action) > actions.indexOf(strongest.action)) strongest = verdict;
   }
   return strongest;
 }

@@ -10,50 +10,60 @@ export class ArgumentsKey {
   readonly mark: number;
   #args: unknown;
   #text: string | undefined;
-  readonly #isLong: boolean;
+  #traits: Traits | undefined;
 
   constructor(args: unknown) {
-    hasLongText = false;
+    size = 0;
     this.mark = markOf(args);
     this.#args = args;
-    // Long texts are not held on to.
-    this.#isLong = hasLongText;
-    if (hasLongText) void this.text;
+    if (size <= mostHeld) return;
+    this.#traits = { shape: "", texts: [] };
+    this.settle();
   }
 
   get text(): string {
-    if (this.#text === undefined) {
-      this.#text = hashValue(this.#args);
-      if (this.#isLong) this.#args = undefined;
-    }
+    this.#text ??= hashValue(this.#args);
     return this.#text;
   }
 
-  /** Whether the arguments differ from others in their numbers alone. Not known of long ones. */
+  /** Whether the arguments differ from others in their numbers alone. Not known of large ones. */
   isNextTo(other: string | ArgumentsKey): boolean {
-    if (typeof other === "string" || this.#isLong || other.#isLong) return false;
-    return withoutNumbers(this.#args) === withoutNumbers(other.#args);
+    const { shape } = this.#traitsOf();
+    return shape !== "" && typeof other !== "string" && shape === other.#traitsOf().shape;
   }
 
   /** Whether a text among the arguments is the same: then one thing may be looked for in several places. */
   keepsPartOf(other: ArgumentsKey): boolean {
-    const others = new Map(entriesOf(other.#args));
-    return entriesOf(this.#args).some(
-      ([name, value]) => typeof value === "string" && others.get(name) === value,
-    );
+    const { texts } = other.#traitsOf();
+    return this.#traitsOf().texts.some((text) => texts.includes(text));
+  }
+
+  /** Lets go of the arguments, which takes as much time as making the key. */
+  settle(): void {
+    void [this.text, this.#traitsOf()];
+    this.#args = undefined;
   }
 
   toJSON(): string {
     return this.text;
   }
+
+  #traitsOf(): Traits {
+    this.#traits ??= {
+      shape: hashText(safeJson(this.#args).text.replace(/\d+/g, "")),
+      texts: Object.entries(this.#args ?? {}).flatMap(([name, value]) =>
+        typeof value === "string" ? hashText(`${name} ${value}`) : [],
+      ),
+    };
+    return this.#traits;
+  }
 }
 
-function entriesOf(args: unknown): [string, unknown][] {
-  return Object.entries(args ?? {});
-}
-
-function withoutNumbers(args: unknown): string {
-  return safeJson(args).text.replace(/\d+/g, "");
+/** Hashes by which arguments that differ are compared: of them without their numbers, and of each text among them. */
+interface Traits {
+  /** Empty for large arguments. */
+  readonly shape: string;
+  readonly texts: readonly string[];
 }
 
 export function textOf(key: string | ArgumentsKey): string {
@@ -71,8 +81,10 @@ export function markOfKey(key: string | ArgumentsKey): number {
 }
 
 const deepestMark = 2;
-const longText = 2_000;
-let hasLongText = false;
+/** Characters, about: the arguments of ten thousand sessions may be held at once. */
+const mostHeld = 2_000;
+/** How large the arguments are that were marked last, as far as this matters. */
+let size = 0;
 
 /** A number for arguments, from a few characters of their texts. The order of members does not matter. */
 function markOf(value: unknown, depth = 0): number {
@@ -81,11 +93,15 @@ function markOf(value: unknown, depth = 0): number {
   if (typeof value === "boolean") return value ? 0x7a11 : 0xfa15;
   if (typeof value !== "object" || value === null) return 0x9011;
   if (Array.isArray(value)) {
+    addSize(value);
     const first = depth < deepestMark && value.length > 0 ? markOf(value[0], deepestMark) : 0;
     return Math.imul(value.length + 1, 0x2c1b3c6d) ^ first;
   }
   let sum = 0x0b1e;
-  if (depth >= deepestMark) return sum;
+  if (depth >= deepestMark) {
+    addSize(value);
+    return sum;
+  }
   for (const key in value) {
     const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
     let mark: number;
@@ -94,6 +110,7 @@ function markOf(value: unknown, depth = 0): number {
     else if (typeof member === "number") mark = numberMark(member);
     else if (member === undefined || typeof member === "function") continue;
     else mark = markOf(member, depth + 1);
+    size += 8;
     sum = (sum + Math.imul(mark ^ key.length ^ (key.charCodeAt(0) << 24), 0x165667b1)) | 0;
   }
   return sum;
@@ -102,7 +119,7 @@ function markOf(value: unknown, depth = 0): number {
 function textMark(text: string): number {
   const { length } = text;
   if (length === 0) return 0x51;
-  if (length > longText) hasLongText = true;
+  size += length;
   const middle = text.charCodeAt(length >> 1);
   const last = text.charCodeAt(length - 1) ^ (length > 1 ? text.charCodeAt(length - 2) << 5 : 0);
   return Math.imul(length ^ (middle << 8) ^ (last << 16) ^ text.charCodeAt(0), 0x9e3779b1);
@@ -110,6 +127,16 @@ function textMark(text: string): number {
 
 function numberMark(number: number): number {
   return Math.imul((number * 1009) | 0, 0x85ebca77);
+}
+
+/** Ends soon, also in a value that contains itself. */
+function addSize(value: unknown): void {
+  size += typeof value === "string" ? value.length : 8;
+  if (typeof value !== "object" || value === null) return;
+  for (const key in value) {
+    if (size > mostHeld) return;
+    addSize((value as Record<string, unknown>)[key]); // Any object may be read by its own keys.
+  }
 }
 
 const longestText = 8192;

@@ -18,7 +18,8 @@ import {
   outcomeKey,
 } from "./types.ts";
 
-const actions: readonly LoopVerdict["action"][] = ["none", "nudge", "block", "stop"];
+/** From the weakest to the strongest. */
+export const actions: readonly LoopVerdict["action"][] = ["none", "nudge", "block", "stop"];
 const nudgeRank = 1;
 const blockRank = 2;
 const stopRank = 3;

@@ -157,10 +157,9 @@ function partKeys(
     return { resultKey: key, exactKey: key };
   }
   const isData = !says && text.length < tellingResultLength;
-  return {
-    resultKey: hashWithout(text, noise.spans, from, to),
-    exactKey: hashWithout(text, withoutIds(text, noise, isData, args), from, to),
-  };
+  const spans = withoutIds(text, noise, isData, args);
+  const resultKey = hashWithout(text, noise.spans, from, to);
+  return { resultKey, exactKey: spans === noise.spans ? resultKey : hashWithout(text, spans, from, to) };
 }
 
 function longKeys(text: string, at: number, says: boolean, args: unknown): Keys {

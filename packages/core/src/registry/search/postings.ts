@@ -36,15 +36,6 @@ export class Postings {
   #total = 0;
   #size = 0;
 
-  get size(): number {
-    return this.#size;
-  }
-
-  /** How many slots there are, empty ones too. */
-  get slots(): number {
-    return this.#documents.length;
-  }
-
   /** The terms that some document contains now. */
   terms(): Iterable<string> {
     return this.#numbers.keys();

@@ -66,7 +66,7 @@ export function modernCodec(serverInfo: object): EraCodec {
       return JSON.stringify({ ...result, resultType, ...cache, _meta: { ...own, ..._meta } });
     },
     encodeCall(answer) {
-      const result = withText(answer);
+      const result = answer.structuredContent === undefined ? answer : withText(answer);
       if (result._meta !== undefined) return this.encode("tools/call", result);
       return JSON.stringify(result).slice(0, -1) + ending;
     },
@@ -80,7 +80,7 @@ export const legacyCodec: EraCodec = {
   era: "legacy",
   encode: (_, result) => JSON.stringify(result),
   encodeCall(answer, outputSchema) {
-    const result = withText(answer);
+    const result = answer.structuredContent === undefined ? answer : withText(answer);
     const { structuredContent: value } = result;
     // In the legacy versions structured content must be an object. Any other value is wrapped in one, and so
     // is its schema in the list of tools.
@@ -102,7 +102,7 @@ export const legacyCodec: EraCodec = {
 /** Repeats a structured value that is not an object as text, for clients that read only text. */
 function withText(answer: CallAnswer): CallAnswer {
   const { structuredContent: value, content } = answer;
-  if (value === undefined || isRecord(value) || content.some(({ type }) => type === "text")) return answer;
+  if (isRecord(value) || content.some(({ type }) => type === "text")) return answer;
   return { ...answer, content: [...content, { type: "text", text: JSON.stringify(value) }] };
 }
 

@@ -27,12 +27,11 @@ import {
   toRpcError,
   upstreamError,
 } from "./answers.ts";
-import { ClientDialog, currentDialog } from "./dialog.ts";
+import { answerWithQuestions, ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
 import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { offeringMethods } from "./offerings.ts";
-import { answerWithQuestions, relayDialog } from "./relay.ts";
 import {
   type ClientRequest,
   connectionClosed,

@@ -6,9 +6,9 @@ import type { ServerInstructions } from "../connect/index.ts";
 import type { EraCodec } from "./answers.ts";
 import type { ConnectedClients } from "./caller.ts";
 import type { ChangePublisher, ExpertSource, ExpertWatch } from "./change-publisher.ts";
-import type { WaitingDialogs } from "./relay.ts";
 import type { Tasks } from "./tasks.ts";
 import type { Greet, ToolLists } from "./tool-lists.ts";
+import type { WaitingDialogs } from "./waiting-dialogs.ts";
 
 /** The parts of the rack that the MCP surface uses. */
 export interface RackServices extends ExpertSource {

@@ -9,10 +9,10 @@ import { Caller, ConnectedClients, operator } from "./caller.ts";
 import { ChangePublisher, ExpertWatch } from "./change-publisher.ts";
 import { McpMount, resourceMetadataMount } from "./http.ts";
 import type { McpServing, RackServices } from "./mcp-services.ts";
-import { WaitingDialogs } from "./relay.ts";
 import { JoinedClients, StdioConnection, type StdioStreams } from "./stdio.ts";
 import { Tasks } from "./tasks.ts";
 import { ToolLists } from "./tool-lists.ts";
+import { WaitingDialogs } from "./waiting-dialogs.ts";
 
 /** The rack as MCP clients reach it, over HTTP and stdio. */
 export interface McpSurface {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ClientDialog } from "./dialog.ts";
-import { WaitingDialogs } from "./relay.ts";
 import type { ClientRequest } from "./session.ts";
+import { WaitingDialogs } from "./waiting-dialogs.ts";
 
 const resume = vi.fn();
 const asker = { caller: { identity: "me" }, method: "tools/call" } as ClientRequest; // Of a request, no more is looked at.
