@@ -71,6 +71,8 @@ export class OpenCall {
   #isHanded = false;
   /** The queue it stands in. */
   #queue: string | undefined;
+  /** Whether it was put into a queue, which may have lost it. */
+  #wasQueued = false;
   /** The node that performs it. */
   #worker: string | undefined;
   #reason: ToolError | undefined;
@@ -192,7 +194,9 @@ export class OpenCall {
     if (this.#queue !== queue.name) this.#leave();
     this.#queue = queue.name;
     const handover = this.#handover;
-    const job: LaneJob = handover.length > LONGEST_JOB ? { callId } : { callId, handover };
+    const isFirst = !this.#wasQueued;
+    this.#wasQueued = true;
+    const job: LaneJob = handover.length > LONGEST_JOB ? { callId } : { callId, handover, isFirst };
     const options = { jobId: jobIdOf(callId), removeOnComplete: true, removeOnFail: true };
     // Not waited for: while Redis is away, it would hold up the row.
     link
