@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { contestants } from "./contestants/index.ts";
-import { installPeers } from "./lib/install.ts";
 import { measure } from "./lib/measure.ts";
 import { type Options, parseOptions, usage } from "./lib/options.ts";
+import { installPeers } from "./lib/peers.ts";
 import type { Subject, Suite } from "./lib/suite.ts";
 import { renderTable } from "./lib/table.ts";
 import { type SuiteName, suites } from "./suites/index.ts";

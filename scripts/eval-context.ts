@@ -71,8 +71,15 @@ interface GivenTool {
 
 /** Names the tools as the rack does. */
 function readTools(file: string): ToolInfo[] {
+  const given: unknown = JSON.parse(readFileSync(resolve(file), "utf8"));
+  if (!Array.isArray(given)) {
+    console.error(
+      `${file} is no list of servers with their tools. An mcp.json names servers, not what they have.`,
+    );
+    process.exit(2);
+  }
   // The file has the form that the comment above says.
-  const servers = JSON.parse(readFileSync(resolve(file), "utf8")) as readonly {
+  const servers = given as readonly {
     readonly tools: Readonly<Record<string, { readonly tools: readonly GivenTool[] }>>;
   }[];
   return servers.flatMap(({ tools: byKey }) =>

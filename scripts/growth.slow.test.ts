@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type CompiledQuery, type KyselyPlugin, sql } from "kysely";
 import { afterAll, describe, expect, test } from "vitest";
 import { measureCrowd } from "../bench/growth/crowd.ts";
+import { measureOthers } from "../bench/growth/others.ts";
 import { problemsOf } from "../bench/growth/part.ts";
 import { fillStore, idOf, makerOf, measureStore, RARE_OWNER, rootOf } from "../bench/growth/store.ts";
 import {
@@ -33,6 +34,14 @@ test("statistics cost no more when very many different tools are called every da
   const [small, large] = [
     await inFolder((directory) => measureCrowd({ directory }, 1_000)),
     await inFolder((directory) => measureCrowd({ directory }, 10_000)),
+  ];
+  expect(problemsOf(small, large)).toEqual([]);
+});
+
+test("questions, schedules, conversations and requests to /v1 may pile up", async () => {
+  const [small, large] = [
+    await inFolder((directory) => measureOthers({ directory }, 2_000)),
+    await inFolder((directory) => measureOthers({ directory }, 40_000)),
   ];
   expect(problemsOf(small, large)).toEqual([]);
 });

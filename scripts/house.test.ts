@@ -11,19 +11,16 @@ import {
 
 const house = readHouse(resolve(import.meta.dirname, ".."));
 
-describe("the rooms of the server", () => {
+describe("the rooms of the server and of the console", () => {
   it("import only rooms below them, and only through their doors", () => {
     expect(forbiddenImports(house)).toEqual([]);
   });
 
   it("are seen through when one goes up, sideways, past a door or gives away another room's things", () => {
-    const broken = (path: string, target: string, text = "") => {
-      const file: SourceFile = {
-        path: `packages/server/src/${path}`,
-        text,
-        room: roomOf(`packages/server/src/${path}`),
-        imports: [{ target: `packages/server/src/${target}`, line: 1 }],
-      };
+    const broken = (path: string, target: string, text = "", name = "server") => {
+      const inside = (file: string) => `packages/${name}/src/${file}`;
+      const imports = [{ target: inside(target), line: 1 }];
+      const file: SourceFile = { path: inside(path), text, room: roomOf(inside(path)), imports };
       return forbiddenImports([file])[0]?.split(": ").at(-1);
     };
     expect(broken("calls/recorder.ts", "http/index.ts")).toBe("upward");
@@ -34,6 +31,13 @@ describe("the rooms of the server", () => {
     );
     expect(broken("skills/script-tool.ts", "sandbox/index.ts")).toBeUndefined();
     expect(broken("calls/recorder.ts", "store/index.ts")).toBeUndefined();
+    const inConsole = (path: string, target: string) => broken(path, target, "", "console");
+    expect(inConsole("api/calls.ts", "ui/index.ts")).toBe("upward");
+    expect(inConsole("pages/chat/ChatPage.vue", "pages/tools/ToolsPage.vue")).toBe("sideways");
+    expect(inConsole("pages/chat/ChatPage.vue", "calls/ApprovalCard.vue")).toBe("past the door");
+    expect(inConsole("shell/navigation.ts", "pages/tools/rack.ts")).toBe("past the door");
+    expect(inConsole("pages/chat/ChatPage.vue", "calls/index.ts")).toBeUndefined();
+    expect(inConsole("shell/navigation.ts", "pages/tools/ToolsPage.vue")).toBeUndefined();
   });
 
   it("have no files that import each other in a circle, in the whole house", () => {

@@ -38,7 +38,19 @@ const levels: readonly (readonly string[])[] = [
 ];
 const neighbours: ReadonlySet<string> = new Set(["files → sandbox", "skills → sandbox", "code → sandbox"]);
 
-const server = "packages/server/src";
+/** The rooms of the console, lowest first, by the same rules. Each page is a room, whose door is its `…Page.vue`. */
+const consoleLevels: readonly (readonly string[])[] = [
+  ["console/text"],
+  ["console/api"],
+  ["console/ui"],
+  ["console/content"],
+  ["console/form"],
+  ["console/calls"],
+  ["console/pages"],
+  ["console/shell"],
+  ["console"],
+];
+
 const isTest = /\.(test|test-d|fixture)\.|\/(testing|e2e)\//;
 
 /** Reads every source file of the packages, without tests and what only tests use. */
@@ -57,23 +69,32 @@ export function readHouse(root: string): SourceFile[] {
 
 /** Every import that goes up, sideways, past a door, or through a door that gives away another room's things. */
 export function forbiddenImports(house: readonly SourceFile[]): string[] {
-  return house.filter(({ path }) => path.startsWith(server)).flatMap(forbiddenImportsOf);
+  return house.filter(({ path }) => /^packages\/(server|console)\//.test(path)).flatMap(forbiddenImportsOf);
 }
 
 function forbiddenImportsOf({ path, room, text, imports }: SourceFile): string[] {
   return imports.flatMap(({ target, line }) => {
     const other = roomOf(target);
     if (other === room) return [];
-    const where = `${path.slice(server.length + 1)}:${line} imports ${target.slice(server.length + 1)}`;
+    const where = `${insideOf(path)}:${line} imports ${insideOf(target)}`;
     if (levelOf(other) > levelOf(room)) return [`${where}: upward`];
     if (levelOf(other) === levelOf(room) && !neighbours.has(`${room} → ${other}`))
       return [`${where}: sideways`];
-    if (other !== "helpers" && !target.endsWith(`/${other}/index.ts`)) return [`${where}: past the door`];
+    if (other !== "helpers" && !isDoor(target)) return [`${where}: past the door`];
     if (path.endsWith("/index.ts") && room !== "main" && isExport(text, line)) {
       return [`${where}: a door gives away another room's things`];
     }
     return [];
   });
+}
+
+function isDoor(path: string): boolean {
+  return path.endsWith(`/${roomOf(path).replace(/^console\//, "")}/index.ts`) || path.endsWith("Page.vue");
+}
+
+/** The path from the package's sources. */
+function insideOf(path: string): string {
+  return path.replace(/^packages\/\w+\/src\//, "");
 }
 
 /** Groups of files that import each other in a circle, types included, each as its files in order. */
@@ -119,10 +140,11 @@ export function castsWithoutReason(house: readonly SourceFile[]): string[] {
   });
 }
 
-/** The room a file belongs to: `mcp/serve`, `calls`; for core and console the first folder below `src`. */
+/** The room a file belongs to: `mcp/serve`, `calls`; for core and console the first folder below `src`, or the page. */
 export function roomOf(path: string): string {
   const [, name, , ...rest] = path.split("/");
   const first = rest[0] ?? "";
+  if (name === "console" && first === "pages") return [name, ...rest.slice(0, -1)].join("/");
   if (name !== "server") return rest.length > 1 ? `${name}/${first}` : `${name}`;
   if (rest.length === 1) return "main";
   if (first === "mcp" || rest[1] === "wire") return `${first}/${rest[1]}`;
@@ -130,7 +152,9 @@ export function roomOf(path: string): string {
 }
 
 function levelOf(room: string): number {
-  const level = levels.findIndex((rooms) => rooms.includes(room));
+  const isOfConsole = room.startsWith("console");
+  const known = isOfConsole ? room.split("/", 2).join("/") : room;
+  const level = (isOfConsole ? consoleLevels : levels).findIndex((rooms) => rooms.includes(known));
   if (level < 0)
     throw new Error(`The room ${room} has no level: add it to scripts/house.ts and docs/architecture.md.`);
   return level;

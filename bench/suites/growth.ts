@@ -1,4 +1,5 @@
 import { crowd } from "../growth/crowd.ts";
+import { others } from "../growth/others.ts";
 import { type Figure, type GrowthPart, growthOf } from "../growth/part.ts";
 import { rack } from "../growth/rack.ts";
 import { skill } from "../growth/skill.ts";
@@ -10,7 +11,7 @@ import { formatNumber, formatRatio, type Table } from "../lib/table.ts";
 
 type GrowthSample = readonly Figure[];
 
-const parts: Readonly<Record<string, GrowthPart>> = { store, crowd, rack, skill };
+const parts: Readonly<Record<string, GrowthPart>> = { store, others, crowd, rack, skill };
 
 /** What becomes dearer as calls, tools, readers, results and servers pile up: at each size, as ratios to the smallest. */
 export const growth: Suite<GrowthSample> = {

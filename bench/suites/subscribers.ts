@@ -16,12 +16,13 @@ import type { Measured, Suite } from "../lib/suite.ts";
 import { formatNumber, formatRatio } from "../lib/table.ts";
 
 interface SubscribersSample {
-  /** Seconds until all of them had their stream open. */
+  /** Seconds until all subscribers had their stream open. */
   readonly opening: number;
-  /** Kilobytes of the server's resident memory for each. */
+  /** Kilobytes of the server's resident memory for each subscriber. */
   readonly memoryEach: number;
-  /** Milliseconds from asking for a call until half of them, and the last of them, knew of its end. */
+  /** Milliseconds from the request for a call until half of the subscribers had been told that it ended. */
   readonly half: number;
+  /** The same for the last subscriber. */
   readonly last: number;
   /** Microseconds of the server's CPU for each subscriber that is told of a call. */
   readonly cpuEach: number;

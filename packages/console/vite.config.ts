@@ -8,10 +8,10 @@ const serverPaths = ["/api", "/openai", "/v1", "/mcp", "/metrics", "/openapi.jso
 
 /** What every page needs, and what starts the console. */
 const shared =
-  /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/((api|i18n|text|ui|shell)\/|main)|core\/src\/|rolldown\/runtime/;
-/** What shows results, forms and long lists, but not what its lazy parts bring. */
+  /node_modules\/(vue|@vue|vue-router|vue-i18n|@intlify|@lucide|reka-ui|@floating-ui|@internationalized|@vueuse|aria-hidden|eventsource-parser|defu|ohash)\/|console\/src\/((api|text|ui|shell)\/|main)|core\/src\/|rolldown\/runtime/;
+/** What shows results, forms and running calls, but not what its lazy parts bring. */
 const contentAndForms =
-  /node_modules\/@tanstack\/|console\/src\/(content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor)|pages\/(approvals\/(ApprovalRow|ApprovalCard|approval-draft)|tools\/(rack|tool-run|RunResult)))/;
+  /node_modules\/@tanstack\/|console\/src\/(calls\/|content\/(?!Markdown|markdown\.ts)|form\/(?!(Json|Text)Editor))/;
 
 /** Reka UI looks for `useId` in the whole of Vue. Asked for by its name, nothing else is brought, and no file more. */
 const plainImports: Plugin = {

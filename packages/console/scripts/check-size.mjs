@@ -10,16 +10,11 @@ const manifest = JSON.parse(readFileSync(join(dist, ".vite", "manifest.json"), "
 // The file that index.html loads, which has what all pages share as well.
 const entry = Object.keys(manifest).find((key) => manifest[key].name === "base");
 const pages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/pages/"));
-const languages = manifest[entry].dynamicImports.filter((key) => key.startsWith("src/i18n/"));
 const always = ["index.html", "theme.js"];
 
 let tooLarge = false;
 for (const page of pages) {
-  // One language is loaded; the larger one counts.
-  const sizes = (languages.length === 0 ? [[]] : languages.map((language) => [language])).map((language) =>
-    sizeOf([entry, page, ...language]),
-  );
-  const size = Math.max(...sizes);
+  const size = sizeOf([entry, page]);
   const over = size > BUDGET;
   tooLarge ||= over;
   if (over) console.error(`${page} brings ${size} bytes, which is beyond ${BUDGET}.`);

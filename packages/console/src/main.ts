@@ -1,9 +1,8 @@
 import "./main.css";
 import { createApp } from "vue";
 import { openSession } from "./api/index.ts";
-import { i18n, preferredLanguage, setLanguage } from "./i18n/index.ts";
-import App from "./shell/App.vue";
-import { openRouter } from "./shell/navigation.ts";
+import { App, openRouter } from "./shell/index.ts";
+import { i18n, preferredLanguage, setLanguage } from "./text/index.ts";
 import { ui } from "./ui/index.ts";
 
 // Before the router reads the address, the token is taken out of it, to stay out of the browser's history.

@@ -1,9 +1,7 @@
-import { ApiError, readJson } from "./api-error.ts";
+import { ApiError } from "./api-error.ts";
 import { readEvents } from "./events.ts";
 import type { Call } from "./generated-types.ts";
-import type { LargeCall } from "./large-call.worker.ts";
-import { open } from "./request.ts";
-import { currentSession } from "./session.ts";
+import { open, request } from "./request.ts";
 import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
 
 export interface CallWatcher {
@@ -115,30 +113,9 @@ function answerOf(call: Call): CallAnswer {
   };
 }
 
-/** A record of more bytes is parsed in a web worker, so that it does not block the page. */
-const LARGE = 2_000_000;
-
-/**
- * A running or finished call. A very large record comes without the structured data and blocks of its result.
- */
-export async function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
-  const response = await open("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
-  if (Number(response.headers.get("content-length") ?? 0) <= LARGE) return readJson(response, signal);
-  await response.body?.cancel();
-  return readLarge(`/api/calls/${encodeURIComponent(callId)}`, signal);
-}
-
-function readLarge(path: string, signal: AbortSignal | undefined): Promise<Call> {
-  const worker = new Worker(new URL("./large-call.worker.ts", import.meta.url), { type: "module" });
-  return new Promise<Call>((resolve, reject) => {
-    worker.addEventListener("message", ({ data }: MessageEvent<LargeCall>) => {
-      if ("call" in data) resolve(data.call);
-      else reject(new ApiError(data.status, data.code, data.message));
-    });
-    worker.addEventListener("error", ({ message }) => reject(new ApiError(0, "unexpected", message)));
-    signal?.addEventListener("abort", () => reject(signal.reason));
-    worker.postMessage({ path, token: currentSession.token });
-  }).finally(() => worker.terminate());
+/** A running or finished call. */
+export function readCall(callId: string, signal?: AbortSignal): Promise<Call> {
+  return request("GET /api/calls/{callId}", { path: { callId }, ...(signal && { signal }) });
 }
 
 /** An id for a call. `randomUUID` exists only on secure pages, and a console on an intranet may not be one. */

@@ -26,11 +26,8 @@ it("counts what was called off apart from failures, and no time in which a call 
 });
 
 it("has no times where nothing happened", () => {
-  expect(summariseCalls([], { since: 0, until: 10, slices: 1 })).toMatchObject({
-    calls: 0,
-    p50: undefined,
-    p95: undefined,
-  });
+  const { buckets: _, ...whole } = summariseCalls([], { since: 0, until: 10, slices: 1 });
+  expect(whole).toEqual({ calls: 0, errors: 0, cancelled: 0 });
 });
 
 function call(timestamp: number, duration: number, status: CallSummary["status"] = "completed"): CallSummary {

@@ -3,8 +3,11 @@ import { isUnderWay } from "./calls.ts";
 import type { CallSummary, Statistics } from "./generated-types.ts";
 import { readPages, request } from "./request.ts";
 
-export interface RackStatistics extends CallStatistics {
-  readonly tools: readonly (CallTotals & { readonly toolName: string })[];
+type CallTotals = Omit<Statistics["buckets"][number], "at">;
+/** `buckets`: slices of time by their start, oldest first, including empty ones. */
+export interface CallStatistics extends CallTotals, Pick<Statistics, "buckets"> {}
+/** `latest`: only so many calls, the latest, were counted. */
+export interface RackStatistics extends CallStatistics, Pick<Statistics, "tools"> {
   readonly latest?: number;
 }
 
@@ -49,20 +52,6 @@ async function summariseLatest(
   };
 }
 
-export interface CallTotals {
-  readonly calls: number;
-  readonly errors: number;
-  /** Calls that were cancelled, or that nobody approved: neither errors nor part of the durations. */
-  readonly cancelled?: number;
-  readonly p50?: number | undefined;
-  readonly p95?: number | undefined;
-}
-
-export interface CallStatistics extends CallTotals {
-  /** Time slices by their start, oldest first, including empty ones. */
-  readonly buckets: readonly (CallTotals & { readonly at: number })[];
-}
-
 /** Counts and durations of the ended calls that began between two moments, in total and per time slice. */
 export function summariseCalls(
   calls: readonly CallSummary[],
@@ -87,15 +76,14 @@ function totals(calls: readonly CallSummary[]): CallTotals {
     calls: calls.length,
     errors: ran.filter(({ status }) => status !== "completed").length,
     cancelled: calls.length - ran.length,
-    p50: percentile(durations, 0.5),
-    p95: percentile(durations, 0.95),
+    ...(durations.length > 0 && { p50: percentile(durations, 0.5), p95: percentile(durations, 0.95) }),
   };
 }
 
 const calledOff: ReadonlySet<string> = new Set(["cancelled", "approval_denied"]);
 
-function percentile(sorted: readonly number[], part: number): number | undefined {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
+function percentile(sorted: readonly number[], part: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]!;
 }
 
 /** Adds the empty slices that the server leaves out. */

@@ -1,7 +1,7 @@
 import { Lightbulb } from "@lucide/vue";
 import { defineAsyncComponent, h, type VNode } from "vue";
 import type { FileReport } from "../api/index.ts";
-import { fileFailureText } from "../i18n/index.ts";
+import { fileFailureText } from "../text/index.ts";
 
 /** Loaded with its parser when the first Markdown is shown. */
 export const MarkdownView = defineAsyncComponent(() => import("./MarkdownView.vue"));

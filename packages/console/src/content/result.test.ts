@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
 import type { CallLine } from "../api/index.ts";
-import { setLanguage, t } from "../i18n/index.ts";
+import { setLanguage, t } from "../text/index.ts";
 import {
   dataSize,
   foldLines,

@@ -1,6 +1,13 @@
 import type { CallLine, CallProgress, ToolResult } from "../api/index.ts";
-import { type CodedError, callErrorText, formatBytes, formatNumber, t } from "../i18n/index.ts";
-import { estimateTokens, isRecord } from "../text/index.ts";
+import {
+  type CodedError,
+  callErrorText,
+  estimateTokens,
+  formatBytes,
+  formatNumber,
+  isRecord,
+  t,
+} from "../text/index.ts";
 
 /** The part of a text that the model was not given: from `from` on, up to `to`. */
 export interface Gap {

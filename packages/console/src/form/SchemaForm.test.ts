@@ -2,7 +2,7 @@
 import { config, mount } from "@vue/test-utils";
 import { beforeAll, expect, it } from "vitest";
 import { nextTick, ref } from "vue";
-import { setLanguage } from "../i18n/index.ts";
+import { setLanguage } from "../text/index.ts";
 import { components } from "../ui/index.ts";
 import SchemaForm from "./SchemaForm.vue";
 

@@ -1,6 +1,6 @@
 import { type Component, type ComputedRef, type InjectionKey, inject, provide, type Ref } from "vue";
 import type { ApiError } from "../api/index.ts";
-import { issueText } from "../i18n/index.ts";
+import { issueText } from "../text/index.ts";
 import type { FieldNode } from "./field-node.ts";
 
 export interface FormContext {

@@ -1,4 +1,4 @@
-import { t } from "../i18n/i18n.ts";
+import { t } from "./i18n.ts";
 
 /** A value as JSON on several lines, for people. */
 export function asJson(value: unknown): string {

@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
 import type { LoopVerdict } from "../api/index.ts";
-import { setLanguage } from "../i18n/index.ts";
+import { setLanguage } from "../text/index.ts";
 import { callerText, loopEvidence, shownStatus, toolTime } from "./call-texts.ts";
 
 it("tells a call that was cancelled from one that failed", () => {

@@ -1,6 +1,5 @@
 import type { ApiError, CallFacts, CallStatus, LoopVerdict } from "../api/index.ts";
-import { refusalText, t, te } from "../i18n/index.ts";
-import { namedCaller } from "../text/index.ts";
+import { namedCaller, refusalText, t, te } from "../text/index.ts";
 
 export type ShownStatus = CallStatus | "cancelled" | "denied";
 

@@ -63,7 +63,7 @@ export class CallFrame {
   waited = false;
   startedAt = 0;
   /** When the tool returned; 0 before that, and when nobody listens to events. */
-  ranAt = 0;
+  declare ranAt: number;
   endedAt = 0;
   declare title: string | undefined;
   declare stateMetadata: Record<string, unknown> | undefined;
@@ -214,6 +214,7 @@ export class CallFrame {
 /** The others are undefined until they are set. */
 const rarelySet: Partial<CallFrame> = {
   dispatchedAt: 0,
+  ranAt: 0,
   idleLimit: 0,
   lastActivity: 0,
   asking: 0,

@@ -93,12 +93,19 @@ function goOnAfter(frame: CallFrame, waiting: Promise<unknown>, next: (frame: Ca
 
 /** Runs a call to its end. The promise never rejects: a failure is a result of type `error`. */
 export function startCall(frame: CallFrame): Promise<ToolResult> {
-  return new Promise((settle) => {
-    frame.resolve = settle;
-    // A call whose caller chose its id begins at once, or another call could take the id meanwhile.
-    if (frame.parent === undefined || frame.options.callId !== undefined) begin(frame);
-    else beginInTurn(() => begin(frame), frame.createdAt);
-  });
+  starting = frame;
+  return new Promise(start);
+}
+
+/** The call for which `startCall` has just made a promise: a closure for each would be 100 B more to collect. */
+let starting: CallFrame;
+
+function start(settle: (result: ToolResult) => void): void {
+  const frame = starting;
+  frame.resolve = settle;
+  // A call whose caller chose its id begins at once, or another call could take the id meanwhile.
+  if (frame.parent === undefined || frame.options.callId !== undefined) begin(frame);
+  else beginInTurn(() => begin(frame), frame.createdAt);
 }
 
 function begin(frame: CallFrame): void {

@@ -1,9 +1,9 @@
 import { ArgumentsKey } from "../loop/arguments.ts";
-import { assessFinished, assessLast, assessNext } from "../loop/detect-doom-loop.ts";
+import { assessFinished, assessLast, assessNext, rankOf } from "../loop/detect-doom-loop.ts";
 import { EntryIndex } from "../loop/entry-index.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { emptyLoopState, type LoopMemory, memoryOf, recordCall, recordInto } from "../loop/loop-state.ts";
-import { declaredKey, isInfrastructureFailure, isPoll, readsOnly, saysBusy } from "../loop/records.ts";
+import { declaredKey, isInfrastructureFailure, isPoll, saysBusy } from "../loop/records.ts";
 import { resultKeys, showsBeyondText } from "../loop/result-keys.ts";
 import type { LoopCandidate, LoopRecord, LoopState, LoopVerdict } from "../loop/types.ts";
 import type { RawResult } from "../tool/result.ts";
@@ -51,7 +51,7 @@ export class LoopSessions {
     try {
       const memory = this.#open(keyOf(frame));
       const entry = recordInto(memory, loopRecordOf(frame), frame.input);
-      if (this.#memories.size > MOST_LAZY && entry?.argsKey instanceof ArgumentsKey) void entry.argsKey.text;
+      if (this.#memories.size > MOST_LAZY && entry?.argsKey instanceof ArgumentsKey) entry.argsKey.settle();
       // The history reads a key rarely and makes another one, so that it does not hold on to arguments.
       frame.argsKey = undefined;
       const blocked = frame.flags?.loop;
@@ -120,7 +120,7 @@ export class LoopSessions {
   }
 }
 
-/** With more sessions than these, the keys of arguments are made at once, so that fewer arguments are held on to. */
+/** With more sessions than these, the arguments of none are held on to. */
 const MOST_LAZY = 256;
 
 /** Separates session and owner. No session name contains it. */
@@ -143,36 +143,22 @@ export function keepResultKeys(frame: CallFrame, draft: RawResult, stays: boolea
   if (frame.resultKeys !== undefined) return;
   if (stays && !frame.flags?.edited && !showsBeyondText(draft)) return;
   try {
-    frame.resultKeys = resultKeys(draft, Date.now(), frame.input, () => isRead(frame));
+    frame.resultKeys = resultKeys(draft, Date.now(), frame.input, frame.entry?.info);
   } catch {
     // A failing detector must not fail the call.
   }
 }
-
-function isRead({ entry, toolName, input }: CallFrame): boolean {
-  return readsOnly(toolName, input, entry?.info.metadata);
-}
-
-const severity = { none: 0, nudge: 1, block: 2, stop: 3 };
 
 /**
  * Judges past calls in their order, each session by itself, and the calls without a session together. Returns the
  * strongest verdict, of equal ones the latest.
  */
 export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
-  const sessions = new Map<string, CallFrame[]>();
-  for (const frame of frames) {
-    if (!isWatchable(frame)) continue;
-    const calls = sessions.get(frame.sessionID) ?? [];
-    calls.push(frame);
-    // The session is removed and added again, so that the session of the latest call is the last of the map.
-    sessions.delete(frame.sessionID);
-    sessions.set(frame.sessionID, calls);
-  }
+  const newestFirst = frames.filter(isWatchable).reverse();
   let strongest: LoopVerdict = { action: "none", count: 0 };
-  for (const calls of sessions.values()) {
-    const verdict = assessSession(calls);
-    if (severity[verdict.action] >= severity[strongest.action]) strongest = verdict;
+  for (const calls of Map.groupBy(newestFirst, ({ sessionID }) => sessionID).values()) {
+    const verdict = assessSession(calls.reverse());
+    if (rankOf(verdict) > rankOf(strongest)) strongest = verdict;
   }
   return strongest;
 }
@@ -210,7 +196,7 @@ function loopRecordOf(frame: CallFrame): LoopRecord {
   const content = result?.content ?? "";
   const at = toEpoch(frame.endedAt);
   // Kept with the frame, because text that is appended later is not the tool's result.
-  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at, frame.input, () => isRead(frame));
+  frame.resultKeys ??= resultKeys(result ?? { content, type: "text" }, at, frame.input, frame.entry?.info);
   const { resultKey, exactKey, saysError, isShort } = frame.resultKeys;
   // Written member by member: spreading two parts into it took 150 ns.
   return {

@@ -41,13 +41,21 @@ export function declarationsOf(tools: readonly DeclaredTool[]): string {
 /** The same, tool by tool: to declare tens of thousands takes seconds. */
 export function* declarationSteps(tools: Iterable<DeclaredTool>): Generator<void, string> {
   const named = new NamedTypes(new Set(["Rack"]));
-  const methods: string[] = [];
+  const chunks: string[] = [];
+  let methods: string[] = [];
   for (const tool of tools) {
-    methods.push(`${methodOf(tool, named, "  ")};\n`);
+    // Joined some at a time: megabytes of small texts at the end would take as long as thousands of tools.
+    if (methods.push(`${methodOf(tool, named, "  ")};\n`) === JOINED_AT_ONCE) {
+      chunks.push(methods.join(""));
+      methods = [];
+    }
     yield;
   }
-  return [`export interface Rack {\n${methods.join("")}}\n`, ...named.declarations()].join("\n");
+  const body = [...chunks, ...methods].join("");
+  return [`export interface Rack {\n${body}}\n`, ...named.declarations()].join("\n");
 }
+
+const JOINED_AT_ONCE = 500;
 
 function methodOf(tool: DeclaredTool, named: NamedTypes, indent: string): string {
   const { name, description = "", inputSchema, outputSchema } = tool;

@@ -10,50 +10,58 @@ export class ArgumentsKey {
   readonly mark: number;
   #args: unknown;
   #text: string | undefined;
-  readonly #isLong: boolean;
+  /** Of the arguments without their numbers, and of each text among them. */
+  #shape: string | undefined;
+  #texts: readonly string[] | undefined;
 
   constructor(args: unknown) {
-    hasLongText = false;
+    size = 0;
     this.mark = markOf(args);
     this.#args = args;
-    // Long texts are not held on to.
-    this.#isLong = hasLongText;
-    if (hasLongText) void this.text;
+    if (size <= mostHeld) return;
+    [this.#shape, this.#texts] = ["", []];
+    this.settle();
   }
 
   get text(): string {
-    if (this.#text === undefined) {
-      this.#text = hashValue(this.#args);
-      if (this.#isLong) this.#args = undefined;
-    }
+    this.#text ??= hashValue(this.#args);
     return this.#text;
   }
 
-  /** Whether the arguments differ from others in their numbers alone. Not known of long ones. */
+  /** Whether the arguments differ from others in their numbers alone. Not known of large ones. */
   isNextTo(other: string | ArgumentsKey): boolean {
-    if (typeof other === "string" || this.#isLong || other.#isLong) return false;
-    return withoutNumbers(this.#args) === withoutNumbers(other.#args);
+    if (typeof other === "string") return false;
+    const shape = this.#shapeOf();
+    return shape !== "" && shape === other.#shapeOf();
   }
 
   /** Whether a text among the arguments is the same: then one thing may be looked for in several places. */
   keepsPartOf(other: ArgumentsKey): boolean {
-    const others = new Map(entriesOf(other.#args));
-    return entriesOf(this.#args).some(
-      ([name, value]) => typeof value === "string" && others.get(name) === value,
-    );
+    const others = other.#textsOf();
+    return this.#textsOf().some((text) => others.includes(text));
+  }
+
+  /** Lets go of the arguments, which takes as much time as making the key. */
+  settle(): void {
+    void [this.text, this.#shapeOf(), this.#textsOf()];
+    this.#args = undefined;
   }
 
   toJSON(): string {
     return this.text;
   }
-}
 
-function entriesOf(args: unknown): [string, unknown][] {
-  return Object.entries(args ?? {});
-}
+  #shapeOf(): string {
+    this.#shape ??= hashText(safeJson(this.#args).text.replace(/\d+/g, ""));
+    return this.#shape;
+  }
 
-function withoutNumbers(args: unknown): string {
-  return safeJson(args).text.replace(/\d+/g, "");
+  #textsOf(): readonly string[] {
+    this.#texts ??= Object.entries(this.#args ?? {}).flatMap(([name, value]) =>
+      typeof value === "string" ? [hashText(`${name} ${value}`)] : [],
+    );
+    return this.#texts;
+  }
 }
 
 export function textOf(key: string | ArgumentsKey): string {
@@ -71,43 +79,61 @@ export function markOfKey(key: string | ArgumentsKey): number {
 }
 
 const deepestMark = 2;
-const longText = 2_000;
-let hasLongText = false;
+/** Characters, about: the arguments of ten thousand sessions may be held at once. */
+const mostHeld = 2_000;
+/** How large the arguments are that were marked last, as far as this matters. */
+let size = 0;
 
 /** A number for arguments, from a few characters of their texts. The order of members does not matter. */
 function markOf(value: unknown, depth = 0): number {
-  switch (typeof value) {
-    case "string": {
-      const { length } = value;
-      if (length === 0) return 0x51;
-      if (length > longText) hasLongText = true;
-      const middle = value.charCodeAt(length >> 1);
-      const last = value.charCodeAt(length - 1) ^ (length > 1 ? value.charCodeAt(length - 2) << 5 : 0);
-      return Math.imul(length ^ (middle << 8) ^ (last << 16) ^ value.charCodeAt(0), 0x9e3779b1);
-    }
-    case "number":
-      return Math.imul((value * 1009) | 0, 0x85ebca77);
-    case "boolean":
-      return value ? 0x7a11 : 0xfa15;
-    case "object": {
-      if (value === null) return 0x9011;
-      if (Array.isArray(value)) {
-        const first = depth < deepestMark && value.length > 0 ? markOf(value[0], deepestMark) : 0;
-        return Math.imul(value.length + 1, 0x2c1b3c6d) ^ first;
-      }
-      if (depth >= deepestMark) return 0x0b1e;
-      let sum = 0x0b1e;
-      for (const key in value) {
-        const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
-        if (member === undefined || typeof member === "function") continue;
-        sum =
-          (sum + Math.imul(markOf(member, depth + 1) ^ key.length ^ (key.charCodeAt(0) << 24), 0x165667b1)) |
-          0;
-      }
-      return sum;
-    }
-    default:
-      return 0x9011;
+  if (typeof value === "string") return textMark(value);
+  if (typeof value === "number") return numberMark(value);
+  if (typeof value === "boolean") return value ? 0x7a11 : 0xfa15;
+  if (typeof value !== "object" || value === null) return 0x9011;
+  if (Array.isArray(value)) {
+    addSize(value);
+    const first = depth < deepestMark && value.length > 0 ? markOf(value[0], deepestMark) : 0;
+    return Math.imul(value.length + 1, 0x2c1b3c6d) ^ first;
+  }
+  let sum = 0x0b1e;
+  if (depth >= deepestMark) {
+    addSize(value);
+    return sum;
+  }
+  for (const key in value) {
+    const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
+    let mark: number;
+    // Texts and numbers are marked in place, without going deeper: nested arguments 130 → 95 ns.
+    if (typeof member === "string") mark = textMark(member);
+    else if (typeof member === "number") mark = numberMark(member);
+    else if (member === undefined || typeof member === "function") continue;
+    else mark = markOf(member, depth + 1);
+    size += 8;
+    sum = (sum + Math.imul(mark ^ key.length ^ (key.charCodeAt(0) << 24), 0x165667b1)) | 0;
+  }
+  return sum;
+}
+
+function textMark(text: string): number {
+  const { length } = text;
+  if (length === 0) return 0x51;
+  size += length;
+  const middle = text.charCodeAt(length >> 1);
+  const last = text.charCodeAt(length - 1) ^ (length > 1 ? text.charCodeAt(length - 2) << 5 : 0);
+  return Math.imul(length ^ (middle << 8) ^ (last << 16) ^ text.charCodeAt(0), 0x9e3779b1);
+}
+
+function numberMark(number: number): number {
+  return Math.imul((number * 1009) | 0, 0x85ebca77);
+}
+
+/** Ends soon, also in a value that contains itself. */
+function addSize(value: unknown): void {
+  size += typeof value === "string" ? value.length : 8;
+  if (typeof value !== "object" || value === null) return;
+  for (const key in value) {
+    if (size > mostHeld) return;
+    addSize((value as Record<string, unknown>)[key]); // Any object may be read by its own keys.
   }
 }
 

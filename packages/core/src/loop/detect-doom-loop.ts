@@ -23,6 +23,11 @@ const nudgeRank = 1;
 const blockRank = 2;
 const stopRank = 3;
 
+/** The later in the ladder, the higher. */
+export function rankOf({ action }: LoopVerdict): number {
+  return actions.indexOf(action);
+}
+
 const noLoop: LoopVerdict = Object.freeze({ action: "none", count: 0 });
 
 /**

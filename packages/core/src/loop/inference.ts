@@ -1,3 +1,4 @@
+import type { ToolInfo } from "../tool/types.ts";
 import { COMPLAINT, IN_VAIN, signsOf } from "./text-signs.ts";
 
 /*
@@ -19,6 +20,11 @@ export function seemsReadOnly(tool: string, args: unknown, changes = false): boo
   if (told !== undefined) return told === "reads";
   if (changes || named.effect !== "reads") return false;
   return !named.isProgram || !redirects(args);
+}
+
+/** Whether a tool says that it only reads or, if it says nothing, seems to. */
+export function readsOnly({ name, metadata }: Pick<ToolInfo, "name" | "metadata">, args: unknown): boolean {
+  return metadata.readOnly === true || seemsReadOnly(name, args, metadata.readOnly === false);
 }
 
 /** Whether the name or a command says that the call waits, so that the time it takes itself is time waited. */

@@ -104,12 +104,17 @@ function timeInTool(memory: LoopMemory, { startedAt, at }: LoopRecord): number {
 
 /** A number of an answer: 64 of them take less room than 64 texts, and are searched faster. */
 function answerMark(tool: string, exactKey: string): number {
-  let mark = tool.length;
-  for (let index = 0; index < tool.length; index++)
-    mark = Math.imul(mark ^ tool.charCodeAt(index), 0x9e3779b1);
-  for (let index = 0; index < exactKey.length; index++)
-    mark = Math.imul(mark ^ exactKey.charCodeAt(index) ^ (mark >>> 15), 0x85ebca77);
-  return mark;
+  return markedBy(exactKey, markedBy(tool, tool.length));
+}
+
+/** Two characters at a time. */
+function markedBy(text: string, before: number): number {
+  let mark = before;
+  for (let index = 0; index + 1 < text.length; index += 2) {
+    const two = text.charCodeAt(index) | (text.charCodeAt(index + 1) << 16);
+    mark = Math.imul(mark ^ two ^ (mark >>> 15), 0x85ebca77);
+  }
+  return text.length % 2 === 0 ? mark : Math.imul(mark ^ text.charCodeAt(text.length - 1), 0x9e3779b1);
 }
 
 /** After a new message of the user nothing before it counts; a stopped run stays stopped. */
@@ -239,23 +244,34 @@ function toEntry(
 
 interface Comparison {
   /** No identical call gave this result since a call last changed something. */
-  readonly isNew: boolean;
+  isNew: boolean;
   /** No identical call gave this result at all. */
-  readonly isFirst: boolean;
+  isFirst: boolean;
   /** The tool gave this result to other arguments since a call last changed something. */
-  readonly isAnswered: boolean;
+  isAnswered: boolean;
   /** The latest identical call, or else the latest call of the tool. */
-  readonly like: LoopEntry | undefined;
+  like: LoopEntry | undefined;
   /** Another tool gave this result, of some length. */
-  readonly isShown: boolean;
+  isShown: boolean;
   /** The same round already had this very call with this very result. */
-  readonly again: boolean;
+  again: boolean;
   /**
    * An identical call of the tool gave an equal result of some length before, and others gave other results: so the result
    * is no acknowledgement, but tells something about the arguments.
    */
-  readonly isToolStable: boolean;
+  isToolStable: boolean;
 }
+
+/** The last comparison. Module state instead of an object per call, because this runs on every call. */
+const compared: Comparison = {
+  isNew: true,
+  isFirst: true,
+  isAnswered: false,
+  like: undefined,
+  isShown: false,
+  again: false,
+  isToolStable: false,
+};
 
 function compare(
   entries: readonly LoopEntry[],
@@ -264,7 +280,7 @@ function compare(
   exactKey: string,
   known?: EntryIndex,
   isTelling = false,
-): Comparison {
+): Readonly<Comparison> {
   const mark = markOfKey(call.argsKey);
   const exactMark = markOfText(exactKey);
   const isSurelyNew = known !== undefined && !known.mayHave(mark) && !known.hasStable;
@@ -276,6 +292,7 @@ function compare(
   let isStable = false;
   let hasOtherResult = false;
   let isShown = false;
+  let same: LoopEntry | undefined;
   const oldest = Math.max(0, entries.length - windowSize);
   for (let index = entries.length - 1; index >= oldest; index--) {
     const entry = entries[index]!;
@@ -287,17 +304,8 @@ function compare(
       if (mayBeSame(entry, mark) && isSameKey(entry.argsKey, call.argsKey)) {
         twin ??= entry;
         if (entry.resultKey === resultKey) {
-          const again = isSameRound(entry, call);
-          const isToolStable = isStable && hasOtherResult;
-          return {
-            isNew: worldChanged,
-            isFirst: false,
-            isAnswered,
-            like: twin,
-            isShown,
-            again,
-            isToolStable,
-          };
+          same = entry;
+          break;
         }
       } else if (!entry.refused) {
         sibling ??= entry;
@@ -308,7 +316,12 @@ function compare(
     if (entry.changedWorld) worldChanged = true;
     if (isSurelyNew && sibling !== undefined && (isSurelyUnanswered || (worldChanged && !isTelling))) break;
   }
-  const isToolStable = isStable && hasOtherResult;
-  const like = twin ?? sibling;
-  return { isNew: true, isFirst: true, isAnswered, like, isShown, again: false, isToolStable };
+  compared.isNew = same === undefined || worldChanged;
+  compared.isFirst = same === undefined;
+  compared.isAnswered = isAnswered;
+  compared.like = twin ?? sibling;
+  compared.isShown = isShown;
+  compared.again = same !== undefined && isSameRound(same, call);
+  compared.isToolStable = isStable && hasOtherResult;
+  return compared;
 }

@@ -60,20 +60,20 @@ const TELLING_WORD =
   /(?<![\p{L}\p{N}])(?!(?:took|elapsed|duration|time|at|in|after)\b)[\p{L}\p{N}]+(?![\p{L}\p{N}]|["']?\s*[:=])/iu;
 
 function isAside(text: string, spans: readonly NoiseSpan[], from: number, to: number): boolean {
-  if (to - from > 2 * LONG_ENOUGH) return true;
+  let left = to - from;
+  for (const span of spans) left -= span.to - span.from;
+  if (left > LONG_ENOUGH) return true;
   let rest = "";
   let kept = from;
   for (const span of spans) {
     rest += `${text.slice(kept, span.from)}\u0000`;
-    kept = Math.max(kept, span.to);
+    kept = span.to;
   }
-  rest += text.slice(kept, to);
-  return rest.length > LONG_ENOUGH || TELLING_WORD.test(rest);
+  return TELLING_WORD.test(rest + text.slice(kept, to));
 }
 
-/** Ends of the words that label an id: request id: a1b2, REQ_ID=…, "traceId":"…", correlation-id: …, Ray ID: … */
-const LABELS = ["q", "quest", "Q", "QUEST", "race", "elation", "ay"];
-const LABELLED_ID = /[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*/iy;
+/** request id: a1b2   REQ_ID=…   "traceId":"…"   correlation-id: …   Ray ID: … */
+const LABELLED_ID = /(?:q|quest|race|elation|ay)[-_ ]?id["']?(?: ?[:=] ?| )["']?[\w.:-]*\d[\w.:-]*/gi;
 /** Names that programs make up for temporary files: /tmp/tmpab12cd34, /tmp/ccQ3x8Zz.o, /tmp/pytest-of-me/pytest-12 */
 const TEMPORARY_NAME =
   /(?<=\/tmp\/(?:[a-z]+-of-[^/\s]{1,40}\/)?)[\w.-]*[\dA-Z][\w.-]*(?:\/[\w-]*\d[\w.-]*)?/g;
@@ -87,16 +87,11 @@ function addNames(spans: NoiseSpan[], text: string, at: number, from: number, to
   const { month, anyMark, writtenDate } = calendarOf(at);
   const part = from === 0 && to === text.length ? text : text.slice(from, to);
   if (!anyMark.test(part)) return;
-  for (const label of LABELS) {
-    for (let found = part.indexOf(label); found >= 0; found = part.indexOf(label, found + 1)) {
-      const end = matchAt(LABELLED_ID, part, found + label.length);
-      if (end > 0) spans.push({ from: from + found, to: from + end, isId: true });
-    }
-  }
   const add = (pattern: RegExp, isId: boolean) => {
     for (const { 0: match, index } of part.matchAll(pattern))
       spans.push({ from: from + index, to: from + index + match.length, isId });
   };
+  add(LABELLED_ID, true);
   if (part.includes("/tmp/")) add(TEMPORARY_NAME, true);
   if (part.includes("imit-")) add(REQUESTS_LEFT, false);
   if (/AGE|Age /.test(part)) add(AGE, false);

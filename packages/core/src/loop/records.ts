@@ -2,7 +2,6 @@ import type { ToolErrorResponse } from "../error/codes.ts";
 import { hashValue } from "../schema/hash.ts";
 import type { ToolResult } from "../tool/result.ts";
 import type { ToolMetadata } from "../tool/types.ts";
-import { seemsReadOnly } from "./inference.ts";
 import { loopMessage } from "./loop-messages.ts";
 import { emptyLoopState, recordCall } from "./loop-state.ts";
 import { resultKeys } from "./result-keys.ts";
@@ -63,7 +62,7 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
     callId: record.callId,
     tool: record.toolName,
     argsKey: declaredKey(metadata, parameters) ?? record.parametersHash,
-    ...resultKeys(said, at, parameters, () => readsOnly(record.toolName, parameters, metadata)),
+    ...resultKeys(said, at, parameters, { name: record.toolName, metadata }),
     resultLength: said.content.length,
     isError: error !== undefined,
     errorCode: error?.code,
@@ -82,11 +81,6 @@ function loopRecordOf({ record, result, metadata }: RecalledCall): LoopRecord {
 export function isPoll(metadata: ToolMetadata | undefined): boolean {
   const loop = metadata?.loop;
   return loop !== undefined && loop !== false && loop.repeatable === "poll";
-}
-
-/** Whether a tool says that it only reads or, if it says nothing, seems to. */
-export function readsOnly(tool: string, args: unknown, metadata: ToolMetadata | undefined): boolean {
-  return metadata?.readOnly === true || seemsReadOnly(tool, args, metadata?.readOnly === false);
 }
 
 /** The hash of the part of the arguments that the tool declared as its key. Undefined when it declared none. */

@@ -1,12 +1,19 @@
 import { hashSamples, hashText, hashValue, hashWithout } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
-import { saysError, saysNone, saysNothing, shortAnswer } from "./inference.ts";
+import type { ToolInfo } from "../tool/types.ts";
+import { readsOnly, saysError, saysNone, saysNothing, shortAnswer } from "./inference.ts";
 import { type Noise, noiseIn } from "./noise.ts";
 import { signsOf } from "./text-signs.ts";
 import { stableResultLength, tellingResultLength } from "./thresholds.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
+
+/** The tool that gave a result. */
+type Teller = Pick<ToolInfo, "name" | "metadata">;
+
+/** A tool that only reads. */
+const reader: Teller = { name: "", metadata: { readOnly: true } };
 
 /** Two results are compared by these keys. */
 export interface ResultKeys {
@@ -27,12 +34,12 @@ export interface ResultKeys {
  * The keys of a whole result, including pictures and the structured value. An error's `exactKey` is that of its text
  * only. Costs less than 40 µs at any size.
  */
-export function resultKeys(result: Parts, at: number, args?: unknown, reads?: () => boolean): ResultKeys {
+export function resultKeys(result: Parts, at: number, args?: unknown, tool?: Teller): ResultKeys {
   const isError = result.type === "error";
-  const text = textKeys(result.content, at, isError, args, reads);
+  const text = textKeys(result.content, at, isError, args, tool);
   const others = partsBeyondText(result);
   if (others === undefined) return text;
-  const beyond = textKeys(others, at, false, args, () => true);
+  const beyond = textKeys(others, at, false, args, reader);
   return {
     resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
     exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
@@ -103,7 +110,7 @@ const cutSlack = 256;
 /**
  * The keys of a text that a call returned at a time (milliseconds since the epoch). Of a long text only parts are read, to
  * bound the work. Between its ends a change of one character changes the keys, unless both ends are full of noise, as in
- * a log with a time in every line: then some lines are compared, as of errors. What a tool that `reads` has found may
+ * a log with a time in every line: then some lines are compared, as of errors. What a tool that only reads has found may
  * itself tell of errors; it is no complaint.
  */
 export function textKeys(
@@ -111,12 +118,12 @@ export function textKeys(
   at: number,
   isError: boolean,
   args?: unknown,
-  reads?: () => boolean,
+  tool?: Teller,
 ): ResultKeys {
   const signs = signsOf(text);
   const says = !isError && saysError(text, signs);
   const isShort = text.length < stableResultLength && !isError && !says && !saysNothing(text);
-  if (isError || (says && !reads?.())) {
+  if (isError || (says && (tool === undefined || !readsOnly(tool, args)))) {
     const key = complaintKey(text, args);
     return { resultKey: key, exactKey: key, saysError: says, isShort };
   }
@@ -150,10 +157,9 @@ function partKeys(
     return { resultKey: key, exactKey: key };
   }
   const isData = !says && text.length < tellingResultLength;
-  return {
-    resultKey: hashWithout(text, noise.spans, from, to),
-    exactKey: hashWithout(text, withoutIds(text, noise, isData, args), from, to),
-  };
+  const spans = withoutIds(text, noise, isData, args);
+  const resultKey = hashWithout(text, noise.spans, from, to);
+  return { resultKey, exactKey: spans === noise.spans ? resultKey : hashWithout(text, spans, from, to) };
 }
 
 function longKeys(text: string, at: number, says: boolean, args: unknown): Keys {

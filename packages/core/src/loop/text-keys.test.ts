@@ -3,6 +3,7 @@ import { cpuTime } from "../../../../scripts/cpu-time.ts";
 import { textKeys } from "./result-keys.ts";
 
 const at = Date.UTC(2026, 6, 1, 12);
+const reader = { name: "look", metadata: { readOnly: true } };
 const resultKey = (text: string) => textKeys(text, at, false).resultKey;
 const exactKey = (text: string, isError = false) => textKeys(text, at, isError).exactKey;
 
@@ -297,7 +298,7 @@ describe("the keys of an error", () => {
 
   it("leave out what they repeat of the arguments, but no word that the arguments only happen to have", () => {
     const missing = (selector: string, isError: boolean) =>
-      textKeys(`No element found for selector: ${selector}`, at, isError, { selector }, () => true).exactKey;
+      textKeys(`No element found for selector: ${selector}`, at, isError, { selector }, reader).exactKey;
     expect(missing("#checkout", true)).toBe(missing(".go", true));
     expect(missing("#checkout", false)).toBe(missing(".go", false));
     const stopped = (input: string) => key("The program is not being run.", { input });
@@ -309,7 +310,7 @@ describe("the keys of an error", () => {
   });
 
   it("keep the numbers of what a tool has read, such as the lines of a log", () => {
-    const read = (text: string) => textKeys(text, at, false, undefined, () => true).resultKey;
+    const read = (text: string) => textKeys(text, at, false, undefined, reader).resultKey;
     expect(read("ERROR: job 12 failed")).not.toBe(read("ERROR: job 13 failed"));
   });
 });

@@ -94,11 +94,10 @@ export {
   racksFor,
   racksKey,
   readRacks,
-  unknownRack,
 } from "./rack-identity.ts";
 export { CallRecorder } from "./recorder.ts";
 export { previewTiming, timesFrom } from "./schedule-timing.ts";
 export { importTasks, openSchedules, type Schedules, scheduleTool } from "./schedule-tool.ts";
-export { creatorOfGrant, isOpen, maySee, SCHEDULE_TOOL, scheduleView } from "./schedules.ts";
+export { creatorOfGrant, maySee, SCHEDULE_TOOL, scheduleView, visibleSchedules } from "./schedules.ts";
 export { SearchMemory } from "./search-memory.ts";
 export { bestFit, isUsableTemplate, matchUriTemplate, parseUriTemplate } from "./uri-templates.ts";

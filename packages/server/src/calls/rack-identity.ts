@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 
@@ -39,11 +39,6 @@ export function identityOf(workspace: string, token: string): RackIdentity {
     .digest("hex")
     .slice(0, 32);
   return { id, above: readRacks((process.env[RACKS] ?? "").split(",")) };
-}
-
-/** The identity of a server that belongs to no workspace. */
-export function unknownRack(): RackIdentity {
-  return { id: randomUUID(), above: [] };
 }
 
 /** The value of `TOOLRACK_RACKS` for a process that this rack starts. */

@@ -18,12 +18,12 @@ import { firstRunAt, invalid, nextRunAt, parseTiming } from "./schedule-timing.t
 import {
   type Creator,
   creatorOfCall,
-  isOpen,
   maySee,
   SCHEDULE_TOOL,
   type ScheduleParts,
   ScheduleRunner,
   scheduleView,
+  visibleSchedules,
 } from "./schedules.ts";
 
 const MOST_ACTIVE = 1_000;
@@ -110,7 +110,7 @@ const parameters = {
         "What becomes of times that pass while the server is down: nothing, or one run at its start.",
     },
     id: { type: "string", description: "Which schedule to pause, resume or cancel." },
-    all: { type: "boolean", description: "With list: also those that have ended." },
+    all: { type: "boolean", description: "With list: also those that have ended, the last 500." },
   },
   required: ["action"],
 } as const;
@@ -136,10 +136,8 @@ export function scheduleTool(open: () => Promise<SchedulePlace>, onChange: () =>
       const parts = await open();
       const { schedules } = parts.store;
       const creator = await creatorOfCall(parts.book.firstCallerOf(callId), parts.store);
-      const visible = async (areAll: boolean) =>
-        (await schedules.list()).filter((one) => maySee(creator, one) && (areAll || isOpen(one)));
       if (input.action === "list") {
-        const found = await visible(input.all === true);
+        const found = await visibleSchedules(creator, parts.store, input.all ? undefined : "open");
         return { total: found.length, schedules: found.map(scheduleView) };
       }
       if (input.action === "create") {
@@ -154,7 +152,7 @@ export function scheduleTool(open: () => Promise<SchedulePlace>, onChange: () =>
       }
       const isOnce = input.action === "cancel_all_once";
       const cancelled: string[] = [];
-      for (const { id, timing } of await visible(false)) {
+      for (const { id, timing } of await visibleSchedules(creator, parts.store, "open")) {
         if ((timing.kind === "once") === isOnce && (await schedules.cancel(id))) cancelled.push(id);
       }
       return { cancelled };

@@ -3,7 +3,7 @@ import type { Logger } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { findGrant, type Grant, grantOfCaller, masterGrant } from "../access/index.ts";
 import { defined, reasonOf } from "../helpers/index.ts";
-import type { Following, Store, StoredSchedule } from "../store/index.ts";
+import type { Following, ScheduleQuery, Store, StoredSchedule } from "../store/index.ts";
 import type { CallBook } from "./call-book.ts";
 import type { CallService } from "./call-service.ts";
 import { describeTiming, nextRunAt } from "./schedule-timing.ts";
@@ -256,9 +256,13 @@ export function maySee({ key, grant }: Creator, schedule: StoredSchedule): boole
   return grant !== undefined && (grant.admin || schedule.caller === key);
 }
 
-/** Whether the schedule has times to come, or would have if it were not paused. */
-export function isOpen({ state }: StoredSchedule): boolean {
-  return state === "active" || state === "paused";
+/** All that the creator may see. */
+export async function visibleSchedules(
+  { key, grant }: Creator,
+  { schedules }: Pick<Store, "schedules">,
+  state: ScheduleQuery["state"],
+): Promise<StoredSchedule[]> {
+  return grant === undefined ? [] : schedules.list({ state, ...(!grant.admin && { caller: key }) });
 }
 
 export function creatorOfGrant(grant: Grant): Creator {

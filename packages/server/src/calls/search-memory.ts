@@ -1,6 +1,6 @@
 import type { Logger, ToolCallRecord, ToolInfo } from "@toolrack/core";
 import { type Grant, masterGrant } from "../access/index.ts";
-import { inSlices, reasonOf } from "../helpers/index.ts";
+import { inSlices, RecentMap, reasonOf } from "../helpers/index.ts";
 import type { Following, LearnedSearch, Store } from "../store/index.ts";
 import type { CallBook, CallFollower, LiveCall } from "./call-book.ts";
 import { callToolName, isHelperTool } from "./meta-tools.ts";
@@ -45,7 +45,7 @@ export class SearchMemory implements CallFollower {
   readonly isAllowed: boolean;
   readonly #past = new PastSearches(() => this.#open());
   /** Searches whose outcome is not known yet, by owner; the owner who searched last is last. */
-  readonly #shown = new Map<string, ShownSearch[]>();
+  readonly #shown = new RecentMap<string, ShownSearch[]>(MOST_OWNERS);
   #unfollow: (() => void) | undefined;
   #following: Following | undefined;
   #isOn = true;
@@ -73,13 +73,10 @@ export class SearchMemory implements CallFollower {
     if (owner === undefined) return;
     const shown = new Set(tools.slice(0, MOST_SHOWN).map(({ name }) => name));
     const own = this.#shown.get(owner) ?? [];
-    this.#shown.delete(owner);
     this.#shown.set(
       owner,
       [...own, { query, tools: shown, sessionID, at: Date.now() }].slice(-MOST_OF_OWNER),
     );
-    const [eldest] = this.#shown.keys();
-    if (this.#shown.size > MOST_OWNERS && eldest !== undefined) this.#shown.delete(eldest);
     this.#unfollow ??= this.#book.follow(this);
   }
 
@@ -107,10 +104,12 @@ export class SearchMemory implements CallFollower {
       .catch((error) => this.#logger.debug("A search could not be remembered:", error));
   }
 
-  /** What the caller may see: an admin everything, everybody else their own. The last used first. */
-  async list(grant: Grant): Promise<LearnedSearch[]> {
+  /** What the caller may see: an admin everything, everybody else their own. The last used first, and how many there are. */
+  async list(grant: Grant, limit: number): Promise<{ items: LearnedSearch[]; total: number }> {
     await this.#writing;
-    return this.#store.searches.list(grant.admin ? {} : { owner: ownerOf(grant) });
+    const { searches } = this.#store;
+    const own = grant.admin ? {} : { owner: ownerOf(grant) };
+    return { items: await searches.list({ ...own, limit }), total: await searches.count(own) };
   }
 
   /** Forgets one search, or all that the caller may see. Returns how many. */

@@ -125,7 +125,6 @@ export class DeltaMerger {
   readonly #slots: Slot[] = [];
   readonly #byIndex = new Map<number, Slot>();
   text = "";
-  reasoning = "";
   reasoningField: AnswerPiece["reasoningField"];
   readonly reasoningDetails: Record<string, unknown>[] = [];
   finishReason: string | undefined;
@@ -139,7 +138,6 @@ export class DeltaMerger {
    */
   add(piece: AnswerPiece): { written: string; kept: number } {
     this.text += piece.text;
-    this.reasoning += piece.reasoning;
     this.reasoningField ??= piece.reasoningField;
     this.finishReason = piece.finish ?? this.finishReason;
     if (piece.usage !== undefined) this.usage = { ...this.usage, ...piece.usage };

@@ -15,7 +15,6 @@ import type { CompletionRequest } from "./completion-request.ts";
 import { type Completion, type CompletionOptions, complete } from "./completions.ts";
 import { TurnEngine, usageOf } from "./engine.ts";
 import { ChatError } from "./errors.ts";
-import { restoreLoopMemory } from "./loop-memory.ts";
 import type { ModelEndpoint, ModelUsage } from "./model.ts";
 import type { OpenTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
@@ -26,7 +25,7 @@ import { type RunOptions, SessionRunner } from "./session-runner.ts";
 import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
 import { chatReach, type ToolsService } from "./tools.ts";
 import { isTool, type ToolPart } from "./turn.ts";
-import { isRepeatable, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
+import { isRepeatable, restoreLoopMemory, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
 
 export interface NewMessage extends RunOptions {
   readonly content: UserContent;

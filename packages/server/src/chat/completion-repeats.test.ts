@@ -1,7 +1,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { serve } from "../rack/serve.ts";
-import { CompletionRuns } from "./completion-runs.ts";
+import { CompletionRuns, identify } from "./completion-runs.ts";
 import { answersIn, ChatRack, called } from "./testing/chat-rack.fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -258,6 +258,20 @@ describe("a request that the client sends again", () => {
     expect(await send({ "x-stainless-retry-count": "1" })).toMatchObject(refused);
     expect(rack.ran).toEqual([]);
   });
+
+  it("is one that a stopping server could not finish, if nothing was done, and another server answers it", async () => {
+    rack.script(() => called(["weather", { city: "hold-stopping" }]));
+    const body = { model: "model-a", messages: [{ role: "user", content: "while it stops" }] };
+    const first = rack.fetch("/v1/chat/completions", { body });
+    await rack.hold.started("hold-stopping");
+    const closed = rack.serving.close();
+    const { status, headers } = await first;
+    expect([status, headers.get("x-should-retry")]).toEqual([503, null]);
+    await closed;
+    await rack.open();
+    rack.script(() => ({ content: "here" }));
+    expect((await rack.ask("/v1/chat/completions", { body })).choices[0].message.content).toBe("here");
+  });
 });
 
 describe("a request that is the same as an earlier one, of a client that does not say that it repeats it", () => {
@@ -300,6 +314,16 @@ describe("a request that is the same as an earlier one, of a client that does no
     expect(text).toContain('"finish_reason":"length"');
     expect(text).toContain('"toolrack":{"error":{"code":"provider_busy"');
     expect(rack.ran).toHaveLength(1);
+  });
+
+  it("gets that answer also when the server has answered many others since", async () => {
+    fails("among many");
+    const first = await ask("among many");
+    writes("others in between");
+    for (let at = 0; at < 202; at += 2) await Promise.all([ask(`other ${at}`), ask(`other ${at + 1}`)]);
+    rack.ran.length = 0;
+    expect(await ask("among many")).toMatchObject({ id: first.id });
+    expect(rack.ran).toEqual([]);
   });
 
   it("joins one whose connection broke, however many come at the same moment", async () => {
@@ -390,4 +414,14 @@ describe("a request that is the same as an earlier one, of a client that does no
     for (const _ of [1, 2]) expect((await plain.ask("/v1/chat/completions", { body })).status).toBe(200);
     expect(plain.ran).toHaveLength(2);
   });
+});
+
+it("a request with other credentials of its caller is another request, also with the same token and key", () => {
+  const body = { messages: [] };
+  const hashOf = (headers: Record<string, string>) =>
+    identify({ "idempotency-key": "k", ...headers }, "token", body)?.hash;
+  const ann = hashOf({ "x-toolrack-caller-key": "of-ann" });
+  expect(ann).not.toBe(hashOf({ "x-toolrack-caller-key": "of-ben" }));
+  expect(ann).not.toBe(hashOf({}));
+  expect(ann).toBe(hashOf({ "x-toolrack-caller-key": "of-ann", "user-agent": "other" }));
 });

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Logger, ToolRegistry } from "@toolrack/core";
 import { callerHeaders } from "../calls/index.ts";
 import { whenAborted } from "../helpers/index.ts";
-import type { ChatStore } from "../store/index.ts";
+import { type ChatStore, REQUEST_MARK } from "../store/index.ts";
 import type { Completion, CompletionOptions } from "./completions.ts";
 import { ChatError } from "./errors.ts";
 import { requestRanElsewhere } from "./model-messages.ts";
@@ -78,9 +78,12 @@ export type CompletionWork = (
 const GRACE = 4_000;
 /** How long a finished run is remembered. */
 const MEMORY = 120_000;
-const MOST_KNOWN = 200;
+/** Of answers that a client has got, at most this many are remembered. */
+const MOST_DELIVERED = 200;
 /** At most this many characters of answers are remembered, over all runs. */
 const MOST_KEPT = 16 * 1024 * 1024;
+/** What a remembered run takes beside its answer, in characters. */
+const RUN_SIZE = 4_000;
 
 /**
  * Requests in progress, and for some minutes finished requests that have changed something or have an
@@ -125,7 +128,7 @@ export class CompletionRuns {
     const settle = (completion?: Completion) => {
       // A run that has changed nothing can be repeated; it is remembered only if it has an idempotency key.
       if (!run.hasActed && (!identity.isKeyed || completion === undefined)) return forget();
-      run.size = completion === undefined ? 0 : JSON.stringify(completion.parts).length;
+      run.size = RUN_SIZE + (completion === undefined ? 0 : JSON.stringify(completion.parts).length);
       setTimeout(forget, MEMORY).unref();
       this.#makeRoom();
     };
@@ -133,13 +136,15 @@ export class CompletionRuns {
     return run;
   }
 
+  /** Forgets the oldest first, and answers that no client has got last: those are asked for again without a word. */
   #makeRoom(): void {
-    let kept = [...this.#known].reduce((sum, { size }) => sum + size, 0);
-    for (const run of this.#known) {
-      if (this.#known.size <= MOST_KNOWN && kept <= MOST_KEPT) return;
-      if (!run.isDone) continue;
-      this.#known.delete(run);
-      kept -= run.size;
+    const done = [...this.#known].filter(({ isDone }) => isDone);
+    const delivered = done.filter(({ isDelivered }) => isDelivered);
+    let excess = delivered.length - MOST_DELIVERED;
+    let kept = done.reduce((sum, { size }) => sum + size, 0);
+    for (const run of [...delivered, ...done]) {
+      if (excess-- <= 0 && kept <= MOST_KEPT) return;
+      if (this.#known.delete(run)) kept -= run.size;
     }
   }
 }
@@ -160,7 +165,7 @@ class CompletionRun {
   #leaving: NodeJS.Timeout | undefined;
   /** Why the run ended. `interrupted`: a person may still agree to a call that waited, and it is then made. */
   #ending: TurnEnd["reason"] | undefined;
-  /** Characters of the remembered answer. */
+  /** Characters that the remembered run takes. */
   size = 0;
   /** A tool that does more than read has begun. */
   hasActed = false;
@@ -222,8 +227,16 @@ class CompletionRun {
 
   /** Whether the run has changed something, and then failed or lost its last connection. */
   get isLeft(): boolean {
-    const hasFailed = this.#ending === "error" || this.#ending === "interrupted";
-    return this.hasActed && (hasFailed || this.#delivery === "cut");
+    return this.hasActed && (this.#hasFailed || this.#delivery === "cut");
+  }
+
+  /** Whether a client has got the whole answer. */
+  get isDelivered(): boolean {
+    return this.#delivery === "done" && !this.#hasFailed;
+  }
+
+  get #hasFailed(): boolean {
+    return this.#ending === "error" || this.#ending === "interrupted";
   }
 
   /**
@@ -277,9 +290,6 @@ class CompletionRun {
 
 /** How long the mark of a request is valid in the store, in milliseconds. */
 const MARK_LIFETIME = 600_000;
-/** Prefix of the id of a mark. Marks are stored among the handoffs, whose ids are hexadecimal. */
-const MARK = "run_";
-
 type MarkStore = Pick<ChatStore, "addHandoff" | "getHandoff" | "instanceId" | "isInstanceAlive">;
 
 /**
@@ -314,7 +324,7 @@ export class RequestMarks {
   /** Never rejects: this process remembers the request anyway. */
   async note({ hash, owner }: RequestIdentity, state: MarkState): Promise<void> {
     const mark = { at: Date.now(), by: this.#store.instanceId, state };
-    const handoff = { id: MARK + hash, owner, sessionId: "", messages: [mark] };
+    const handoff = { id: REQUEST_MARK + hash, owner, sessionId: "", messages: [mark] };
     await this.#store.addHandoff(handoff).catch((error) => this.#warn(error));
   }
 
@@ -331,7 +341,7 @@ export class RequestMarks {
   }
 
   async #read({ hash, owner }: RequestIdentity) {
-    const found = await this.#store.getHandoff(MARK + hash, owner);
+    const found = await this.#store.getHandoff(REQUEST_MARK + hash, owner);
     return Object(found?.messages[0]);
   }
 

@@ -6,11 +6,11 @@ import { takeBack } from "./client-calls.ts";
 import { type CompletionRequest, fromFunctions } from "./completion-request.ts";
 import { type TurnEngine, unexpectedEnd } from "./engine.ts";
 import { ChatError } from "./errors.ts";
-import { restoreLoopMemory } from "./loop-memory.ts";
 import { type ModelEndpoint, type ModelMessage, noUsage } from "./model.ts";
 import { connectionClosed } from "./model-messages.ts";
 import { type ChatServices, requireChatGrant } from "./services.ts";
 import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEvent } from "./turn.ts";
+import { restoreLoopMemory } from "./turn-recovery.ts";
 
 /**
  * `facts`: members of the provider's last answer that are passed on to the client. `calls`: the calls that
@@ -20,8 +20,8 @@ import { type MessagePart, settleOpenCalls, type Turn, type TurnEnd, type TurnEv
 export type Completion = Awaited<ReturnType<typeof complete>>;
 
 export interface CompletionOptions extends Pick<Turn, "reach" | "headers" | "emit"> {
-  /** The model of the request, if it was already found. */
-  readonly endpoint?: ModelEndpoint;
+  /** The model of the request. */
+  readonly endpoint: ModelEndpoint;
   /** Aborted when the client cancels or disconnects. */
   readonly signal: AbortSignal;
   /**
@@ -42,7 +42,7 @@ export async function complete(
   options: CompletionOptions,
   { engine, services, grants }: { engine: TurnEngine; services: ChatServices; grants: GrantWatch },
 ) {
-  const { reach, headers } = options;
+  const { reach, headers, endpoint } = options;
   const { grant, expert } = reach;
   requireChatGrant(grant);
   // `AbortSignal.any` and its weak references take several times as long as a controller with a listener.
@@ -57,10 +57,9 @@ export async function complete(
       stopping.abort(message);
     }),
   );
-  const { providers, registry, store, logger } = services;
+  const { registry, store, logger } = services;
   const { request, handoffId } = fromFunctions(given, grant.id);
   const { model, messages, tools, stream: _s, stream_options: _o, n: _n, toolrack: _t, ...body } = request;
-  const endpoint = options.endpoint ?? (await providers.resolve(model ?? undefined));
   const history = await takeBack(messages, { owner: grant.id, provider: endpoint.provider }, store.chat);
   const sessionID = history.sessionID ?? randomUUID();
   // Earlier calls of the session may have run in another process, so loop detection here does not know them.
@@ -110,7 +109,7 @@ export async function complete(
   return { ...completion, ...settled(outcome.end, options) };
 }
 
-/** The end of a turn as its client is told it, and whether the turn has acted. */
+/** How a turn ended, as its client is told, and whether the turn has made a call that may have changed something. */
 export function settled(end: TurnEnd, { signal, hasActed }: CompletionOptions) {
   const cut: TurnEnd = { reason: "error", code: "chat_cancelled", message: connectionClosed };
   const isCut = hasActed() && signal.aborted && end.reason === "stopped";

@@ -166,7 +166,7 @@ describe("pieces of calls", () => {
 });
 
 it("takes content that is a list of parts, thoughts apart from text", () => {
-  const merger = merged([
+  const chunks = [
     piece({ content: [{ type: "thinking", thinking: [{ type: "text", text: "Hm" }] }] }),
     piece({ content: [{ type: "thinking", thinking: "." }, null, { type: "reference", text: "no" }] }),
     piece({
@@ -176,8 +176,9 @@ it("takes content that is a list of parts, thoughts apart from text", () => {
       ],
     }),
     piece({ content: "." }, "stop"),
-  ]);
-  expect([merger.reasoning, merger.text]).toEqual(["Hm.", "It is 42."]);
+  ];
+  const thought = chunks.map((chunk) => readChunk(chunk).reasoning).join("");
+  expect([thought, merged(chunks).text]).toEqual(["Hm.", "It is 42."]);
 });
 
 describe("every chunking of the same stream", () => {

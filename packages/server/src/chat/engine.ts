@@ -69,7 +69,7 @@ export class TurnEngine {
    */
   async run(given: Turn) {
     const { reach, history, sessionID, parts, emit, handoffId } = given;
-    const { config, approvals, retry, providers, store } = this.#services;
+    const { config, approvals, providers, store } = this.#services;
     const { health } = providers;
     const { limits, leaving } = this;
     const offered = await this.tools.getTools(reach, {
@@ -83,7 +83,7 @@ export class TurnEngine {
     const asking = this.#askingUntil(clock.signal);
     const noteUsage = (asked: ModelEndpoint, usage: ModelUsage) =>
       store.usage.add(usageOf(reach.grant.caller, asked, usage, given.isPassingSession ? "" : sessionID));
-    const setting = { offered, limits, leaving, asking: asking.signal, retry, health, noteUsage };
+    const setting = { offered, limits, leaving, asking: asking.signal, health, noteUsage };
     const turn = openTurn(given, contextTokens, setting);
     const unsubscribe = approvals.subscribe((approval) => {
       if (approval.sessionID !== sessionID) return;
@@ -281,7 +281,7 @@ export function usageOf(caller: string, endpoint: ModelEndpoint, usage: ModelUsa
     promptTokens: prompt_tokens,
     cachedTokens: cachedTokensOf(usage),
     completionTokens: completion_tokens,
-    cost: costOf(price, usage),
+    cost: costOf(price, usage) ?? 0,
   };
 }
 

@@ -3,7 +3,6 @@ export { readSse } from "./answer-reader.ts";
 export { ChatService, type NewMessage } from "./chat-service.ts";
 export type { ModelUsage } from "./model.ts";
 export { addUsage, noUsage } from "./model.ts";
-export type { StreamOptions } from "./provider.ts";
 export { Providers } from "./providers.ts";
 export { chatExtension } from "./routes/completions.ts";
 export { type OfferedTools, readResultTool, type ToolSelection, ToolsService } from "./tools.ts";

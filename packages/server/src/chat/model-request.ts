@@ -24,7 +24,7 @@ import {
 import * as notices from "./model-messages.ts";
 import { streamCompletion } from "./provider.ts";
 import type { ProviderHealth } from "./provider-health.ts";
-import type { ChatServices, TurnLimits } from "./services.ts";
+import type { TurnLimits } from "./services.ts";
 import { readTagAnswer, TagFilter, ThinkFilter, toTagMessages } from "./tag-calls.ts";
 import type { OfferedTools } from "./tools.ts";
 import {
@@ -64,7 +64,6 @@ export interface OpenTurn extends Omit<Turn, "endpoint"> {
   readonly leaving: AbortSignal;
   /** Aborted when no model is to be asked any more: the turn was stopped, its time is over, or the server stops. */
   readonly asking: AbortSignal;
-  readonly retry: ChatServices["retry"];
   readonly compactor: Compactor;
   /** The ids that the model gave to the calls of this conversation. */
   readonly callIds: Set<string>;
@@ -84,7 +83,7 @@ export interface OpenTurn extends Omit<Turn, "endpoint"> {
 export function openTurn(
   turn: Turn,
   contextTokens: number,
-  setting: Pick<OpenTurn, "offered" | "limits" | "leaving" | "asking" | "retry" | "health" | "noteUsage">,
+  setting: Pick<OpenTurn, "offered" | "limits" | "leaving" | "asking" | "health" | "noteUsage">,
 ): OpenTurn {
   const { history, parts, clientTools = [], compacted } = turn;
   const usage = turn.usage ?? noUsage;
@@ -153,7 +152,7 @@ async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | unde
   const count = (isCut = false) => {
     const estimated = { prompt: () => estimatedPrompt(turn, messages), completion: Math.ceil(tokens) };
     const counted = wholeUsage(merger.usage, estimated, isCut);
-    const cost = counted.cost ?? (endpoint.price && costOf(endpoint.price, counted));
+    const cost = costOf(endpoint.price, counted);
     const usage = cost === undefined ? counted : { ...counted, cost };
     turn.usage = addUsage(turn.usage, usage);
     turn.noteUsage(endpoint, usage);
@@ -185,7 +184,6 @@ async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | unde
   emit({ type: "model", ...factsOf(turn, round, messages, instead) });
   try {
     await streamCompletion(endpoint, body, {
-      ...turn.retry,
       // When another model can answer instead, it is asked at once rather than retrying this one.
       ...(endpoint.alternatives?.length ? { retries: 0 } : {}),
       signal: turn.asking,
@@ -262,8 +260,16 @@ function requestBody(
   const { endpoint, body = {} } = turn;
   const messages = endpoint.images ? given : given.map(withoutImages);
   const tools = toolsOf(turn);
-  const { tool_choice, parallel_tool_calls, ...rest } = body;
-  const asked = { ...rest, model: endpoint.model, stream: true, stream_options: { include_usage: true } };
+  const { tool_choice, parallel_tool_calls, max_output_tokens: limit, ...rest } = body;
+  // OpenAI's newer models refuse `max_tokens`; most other servers know nothing else.
+  const isOpenAI = /[./](?:openai|azure)\.com(?::\d+)?$/.test(endpoint.url.origin);
+  const asked = {
+    ...rest,
+    ...(limit !== undefined && { [isOpenAI ? "max_completion_tokens" : "max_tokens"]: limit }),
+    model: endpoint.model,
+    stream: true,
+    stream_options: { include_usage: true },
+  };
   if (endpoint.toolCalls === "tags") {
     return { ...asked, messages: toTagMessages(messages, tool_choice === "none" ? [] : tools) };
   }

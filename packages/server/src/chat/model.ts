@@ -128,7 +128,7 @@ export interface ModelUsage {
   /** For example how many of the prompt's tokens were read from the provider's cache. */
   readonly prompt_tokens_details?: Members | null | undefined;
   readonly completion_tokens_details?: Members | null | undefined;
-  /** What the provider says that it costs, or what it costs by the config's prices. */
+  /** What it costs by the config's prices, or else what the provider says that it costs. */
   readonly cost?: number;
   /** Some of the tokens are estimated, because the provider did not count them, or not in a way that can be used. */
   readonly estimated?: true;
@@ -190,9 +190,10 @@ export function cachedTokensOf({ prompt_tokens, prompt_tokens_details }: ModelUs
   return Math.min(Number(prompt_tokens_details?.cached_tokens ?? 0), prompt_tokens);
 }
 
-/** What a request costs by the config's prices, which are for a million tokens; 0 without prices. */
-export function costOf(price: ModelEndpoint["price"], usage: ModelUsage): number {
-  const { input = 0, output = 0, cachedInput = input } = price ?? {};
+/** What a request costs: by the config's prices, which are for a million tokens, or else what the provider says, if anything. */
+export function costOf(price: ModelEndpoint["price"], usage: ModelUsage): number | undefined {
+  if (price === undefined) return usage.cost;
+  const { input = 0, output = 0, cachedInput = input } = price;
   const cached = cachedTokensOf(usage);
   const { prompt_tokens, completion_tokens } = usage;
   const millionths = (prompt_tokens - cached) * input + cached * cachedInput + completion_tokens * output;

@@ -65,6 +65,15 @@ function answer(content: string): Buffer {
 }
 
 describe("a connection that was kept open", () => {
+  it("is used again when a tool or a person took some seconds", { timeout: 60_000 }, async () => {
+    const endpoint = await endpointOf((socket, asked) => socket.write(answer(`${asked}`)));
+    expect(await read(endpoint)).toBe("0");
+    const closed = once([...sockets][0]!, "close");
+    expect(await Promise.race([closed, pause(6_000, "still open")])).toBe("still open");
+    expect(await read(endpoint)).toBe("1");
+    expect(sockets.size).toBe(1);
+  });
+
   it("and that the provider closed meanwhile is replaced by a fresh one", async () => {
     const endpoint = await endpointOf((socket, asked) => socket.end(answer(`${asked}`)));
     for (const said of ["0", "1", "2"]) {

@@ -107,3 +107,44 @@ it.each(["http", "https"])(
     expect(new Set(passed)).toEqual(new Set([`127.0.0.1:${port}`]));
   },
 );
+
+it("each provider of a list is told the limit of an answer by the name that it knows", async () => {
+  const asked: Record<string, unknown> = {};
+  const provider = createServer(async (incoming, outgoing) => {
+    let text = "";
+    for await (const piece of incoming) text += piece;
+    const { host = "" } = incoming.headers;
+    const { max_tokens, max_completion_tokens } = JSON.parse(text);
+    asked[host] = { max_tokens, max_completion_tokens };
+    if (host === "models.example") outgoing.writeHead(503).end("away");
+    else model(incoming, outgoing);
+  });
+  const port = await portOf(provider);
+  // Leads every name to the provider above.
+  const proxy = createServer().on("connect", (_, socket) => {
+    const onward = connect(port, "127.0.0.1", () => socket.write("HTTP/1.1 200 OK\r\n\r\n"));
+    onward.on("error", () => socket.destroy()).pipe(socket);
+    socket.on("error", () => onward.destroy()).pipe(onward);
+  });
+  const config = {
+    builtins: false,
+    providers: {
+      own: { baseURL: "http://models.example/v1", models: ["m"] },
+      openai: { baseURL: "http://api.openai.com/v1", models: ["gpt"] },
+    },
+    chat: { model: "best", models: { best: ["own/m", "openai/gpt"] } },
+  };
+  await using workspace = await TemporaryWorkspace.create({
+    "toolrack.config.js": `export default ${JSON.stringify(config)};`,
+  });
+  await using served = await ServedWorkspace.start(workspace.directory, {
+    NODE_USE_ENV_PROXY: "1",
+    HTTP_PROXY: `http://127.0.0.1:${await portOf(proxy)}`,
+  });
+  for (const store of [true, false]) {
+    const body = { input: "hi", max_output_tokens: 77, store };
+    expect((await served.ask("POST", "/v1/responses", body)).body).toMatchObject({ status: "completed" });
+    expect(asked["api.openai.com"]).toEqual({ max_completion_tokens: 77 });
+  }
+  expect(asked["models.example"]).toEqual({ max_tokens: 77 });
+});

@@ -1,8 +1,7 @@
-import type { Socket } from "node:net";
 import { StringDecoder } from "node:string_decoder";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Dispatcher } from "undici";
-import { whenAborted } from "../helpers/index.ts";
+import { brokeBetween, openAgent, whenAborted } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";
 import { AnswerReader, parsedAnswer } from "./answer-reader.ts";
 import {
@@ -43,6 +42,8 @@ const LONGEST_PAGE = 64_000;
 const LONGEST_WHOLE = 64_000_000;
 /** How long it may take to open a connection, in milliseconds. */
 const CONNECT_TIMEOUT = 10_000;
+/** How long a connection is kept for the next message of a person, in milliseconds. Opening another takes remote ones 100 ms and more. */
+const KEEP_ALIVE = 60_000;
 /** How long a connection stays open after the provider said that its answer is over, in milliseconds. */
 const LINGER = 1_000;
 
@@ -177,60 +178,18 @@ interface ResponseReader {
 type OpenReader = (contentType: string) => ResponseReader;
 
 /**
- * Keeps connections open for further requests. Not `node:http`: of 200 requests that come at once, each would take 100 µs
- * more until the first token; nor `fetch`, where every token takes several times as long. Redirects are not followed.
+ * Not `node:http`: of 200 requests that come at once, each would take 100 µs more until the first token; nor `fetch`, where
+ * every token takes several times as long.
  */
 let agent: Dispatcher | undefined;
 let opening: Promise<Dispatcher> | undefined;
-
-/** Only what sends requests is loaded, and not before the first: all of undici takes 10 MB and 35 ms more. */
-async function newAgent(): Promise<Dispatcher> {
-  const { default: buildConnector } = await import("undici/lib/core/connect.js");
-  const open = buildConnector({ timeout: CONNECT_TIMEOUT });
-  const connect: typeof open = (options, callback) =>
-    open(options, (...[error, socket]) => {
-      if (error !== null) return callback(error, null);
-      watch(socket);
-      callback(null, socket);
-    });
-  // As `node:http` does, proxies of the environment are used if Node is told so. That takes all of undici.
-  if (process.env.NODE_USE_ENV_PROXY === "1")
-    return new (await import("undici")).EnvHttpProxyAgent({ connect });
-  const { default: Agent } = await import("undici/lib/dispatcher/agent.js");
-  return new Agent({ connect });
-}
-
-/** Errors of connections that had served a request before, and broke before anything of the next response came. */
-const closedBetween = new WeakSet<object>();
-const CLOSED: readonly unknown[] = ["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"];
-const CONTINUE = /^HTTP\/1\.[01] 100\b/;
-
-function watch(socket: Socket): void {
-  const read = socket.read.bind(socket);
-  let hasServed = false;
-  /** What had been written when something was last read. It differs while a request waits for its response. */
-  let written = 0;
-  socket.read = (size) => {
-    const bytes = read(size);
-    if (bytes === null || socket.bytesWritten === written) return bytes;
-    written = socket.bytesWritten;
-    hasServed = true;
-    // undici breaks the connection at the status 100, but passes over 102, which means as little.
-    if (CONTINUE.test(bytes.toString("latin1", 0, 13))) bytes.write("2", 11);
-    return bytes;
-  };
-  socket.prependListener("error", (thrown) => {
-    const isWaiting = socket.bytesWritten !== written;
-    if (hasServed && isWaiting && CLOSED.includes(Object(thrown).code)) closedBetween.add(thrown);
-  });
-}
 
 /**
  * Sends the request and gives what comes back to a reader. Resolves at the end of the answer. Throws `ProviderError`, the
  * signal's reason, and what the reader throws.
  */
 async function exchange(endpoint: ModelEndpoint, asked: ModelRequest, open: OpenReader): Promise<void> {
-  opening ??= newAgent();
+  opening ??= openAgent({ connectTimeout: CONNECT_TIMEOUT, keepAliveTimeout: KEEP_ALIVE });
   agent ??= await opening;
   const started = new Exchange(endpoint, asked, open);
   started.send();
@@ -310,8 +269,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseError(_: Dispatcher.DispatchController, thrown: Error): void {
     clearTimeout(this.#lingering);
     if (this.#isSettled) return;
-    // The provider may close a connection that was kept open at the moment in which it is used again.
-    if (closedBetween.has(thrown) && !this.#isAgain) {
+    if (brokeBetween(thrown) && !this.#isAgain) {
       this.#isAgain = true;
       this.send();
     } else if (this.#reader?.isComplete) this.#settle();

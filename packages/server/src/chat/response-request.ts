@@ -1,6 +1,6 @@
 import { s } from "../http/wire/index.ts";
 import { type CompletionRequest, rackMembers, refuse, refuseSeveral } from "./completion-request.ts";
-import type { ModelEndpoint, ModelTool } from "./model.ts";
+import type { ModelTool } from "./model.ts";
 import { isRackItem, type ResponseItem } from "./response-items.ts";
 
 const open = { additionalProperties: true };
@@ -111,22 +111,19 @@ const ownMembers = new Set(
   ].flatMap((line) => line.split(" ")),
 );
 
-/** The request as a provider of chat completions reads it, without its messages. */
+/** The request in the form of Chat Completions, without its messages. `max_output_tokens` keeps its name; see `requestBody`. */
 export function toProviderRequest(
   request: ResponseSettings,
-  { url }: Pick<ModelEndpoint, "url">,
 ): Pick<CompletionRequest, "tools"> & { readonly body: Readonly<Record<string, unknown>> } {
   const { tools, tool_choice, text, reasoning, max_output_tokens, top_logprobs, include } = request;
   const others = Object.entries(request).filter(([name, value]) => !ownMembers.has(name) && value != null);
   const wantsLogprobs = top_logprobs != null || include?.includes("message.output_text.logprobs") === true;
-  // OpenAI's newer models refuse `max_tokens`; most other servers know nothing else.
-  const isOpenAI = /[./](?:openai|azure)\.com(?::\d+)?$/.test(url.origin);
   const translated = {
     tool_choice: toToolChoice(tool_choice),
     response_format: toResponseFormat(text?.format),
     verbosity: text?.verbosity ?? undefined,
     reasoning_effort: reasoning?.effort ?? undefined,
-    [isOpenAI ? "max_completion_tokens" : "max_tokens"]: max_output_tokens ?? undefined,
+    max_output_tokens: max_output_tokens ?? undefined,
     ...(wantsLogprobs ? { logprobs: true, top_logprobs: top_logprobs ?? undefined } : {}),
   };
   const known = Object.entries(translated).filter(([, value]) => value !== undefined);

@@ -195,8 +195,8 @@ export class Responses {
     const { settings } = request;
     const { reach } = options;
     const { messages, items } = await this.#place(request, reach);
-    const endpoint = options.endpoint ?? (await this.#chat.providers.resolve(settings.model ?? undefined));
-    const { tools, body } = toProviderRequest(settings, endpoint);
+    const { endpoint } = options;
+    const { tools, body } = toProviderRequest(settings);
     const said = [...messages, { id: uuid(), role: "user", body: { items } } as const];
     // `complete` adds the instructions of the expert.
     const asked = toHistory({ state: {} }, {}, said, { ...endpoint, instructions: settings.instructions });

@@ -5,7 +5,6 @@ import type { Config } from "../config/index.ts";
 import type { Expert } from "../skills/index.ts";
 import type { Store } from "../store/index.ts";
 import { ChatError } from "./errors.ts";
-import type { StreamOptions } from "./provider.ts";
 import type { Providers } from "./providers.ts";
 
 export interface ChatServices {
@@ -18,8 +17,6 @@ export interface ChatServices {
   /** Not given: there are no experts. */
   readonly experts?: (nameOrId: string) => Expert | undefined;
   readonly logger: Logger;
-  /** How requests to a failing provider are retried. */
-  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
 }
 
 type ChatConfig = NonNullable<Config["chat"]>;

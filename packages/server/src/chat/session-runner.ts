@@ -56,7 +56,7 @@ export class SessionRunner {
       const earlier = all.filter(({ position }) => position < message.position);
       const said = toHistory(session, reach, earlier, { ...endpoint, instructions: settings?.instructions });
       const { messages: history } = await takeBack(said, { owner: session.owner, provider }, chat);
-      const asked = settings && toProviderRequest(settings, endpoint);
+      const asked = settings && toProviderRequest(settings);
       const known = callIdsOf(earlier);
       const outcome = await this.#engine.run({
         id: message.id,

@@ -76,7 +76,6 @@ export class Trials {
         limits: usualLimits,
         leaving: signal,
         asking: signal,
-        retry: undefined,
         health: this.#providers.health,
         noteUsage: (asked, usage) => noteUsage(usageOf("eval", asked, usage)),
       },

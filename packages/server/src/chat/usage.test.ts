@@ -71,6 +71,20 @@ it("keeps the numbers that can be used, and estimates the others", async () => {
   });
 });
 
+it("costs what the config says, or else what the provider says, in the answer as in the statistics", async () => {
+  const usage = { prompt_tokens: 1_000, completion_tokens: 100, total_tokens: 1_100, cost: 0.5 };
+  const told = said("a") + finish() + event({ choices: [], usage }) + done;
+  const models = ["model-a", { id: "model-b", price: { input: 2, output: 10 } }];
+  const rack = await start((outgoing) => outgoing.end(told), { provider: { models, price: undefined } });
+  const answer = await rack.client().chat.completions.create(question);
+  const priced = await rack.client().chat.completions.create({ ...question, model: "model-b" });
+  expect([answer.usage, priced.usage]).toMatchObject([{ cost: 0.5 }, { cost: 0.003 }]);
+  expect((await usageOf(rack)).models).toMatchObject([
+    { model: "scripted/model-a", cost: 0.5 },
+    { model: "scripted/model-b", cost: 0.003 },
+  ]);
+});
+
 it("is null in every chunk but the last of a stream that asks for it, and in none of another", async () => {
   const rack = await start((outgoing) => {
     const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };

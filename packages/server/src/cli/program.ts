@@ -184,7 +184,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   command("schedules", "show and cancel what is to run later")
     .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
     .argument("[id]", "the schedule")
-    .option("--all", "list those that have ended too")
+    .option("--all", "list those that have ended too, the last 500")
     .action(runs(async () => (await import("./commands/workspace-state.ts")).schedules));
 
   command("secrets", "keep values that tools need, encrypted; none is ever printed")

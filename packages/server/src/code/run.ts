@@ -236,7 +236,10 @@ export class CodeRun {
     }
   }
 
-  /** A call of the code: as it was answered before, or through the pipeline, with what the caller may do. */
+  /**
+   * Answers a call that the code makes: with the answer that it got before an interruption, or else through the pipeline
+   * with the permissions of the caller.
+   */
   async #call(parts: readonly string[], args: unknown, line: number): Promise<unknown> {
     const info = this.#toolAt(parts);
     const callId = this.#nextId(info.name, args);
@@ -251,14 +254,14 @@ export class CodeRun {
     return this.#given(result, this.#past.get(callId)!);
   }
 
-  /** The answer of a call that the code made before. */
+  /** The recorded answer of a call that the code made before it was interrupted. */
   async #again(callId: string, past: PastCall): Promise<unknown> {
     // Without records the code is not run again.
     const result = await this.#replay.answer(callId, () => this.#parts.records!.read(past.callId));
     return this.#given(result, past);
   }
 
-  /** `search` or `describe`: as they were answered before, because the rack may have changed since. */
+  /** Answers `search` or `describe`; after an interruption as before it, though the rack may have changed since. */
   async #lookUp(method: "search" | "describe", args: readonly unknown[], line: number): Promise<unknown> {
     const toolName = method === "search" ? searchToolName : describeToolName;
     const callId = this.#nextId(toolName, args);

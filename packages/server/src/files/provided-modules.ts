@@ -163,7 +163,7 @@ export function makeCallToolHandler(registry: ToolRegistry): CallToolHandler {
       ...(tid === undefined ? {} : { tid: String(tid) }),
     };
     const result = await call(registry, parent, name, args, options);
-    // The caller reads data that the tool put in place of a text as it is: `content[0].text.temperature`.
+    // A tool may put data where MCP has a text. The caller gets it unchanged: `content[0].text.temperature`.
     return { ...toMcpResult(result), ...(result.blocks && { content: result.blocks }) };
   };
 }

@@ -1,5 +1,6 @@
 export { isRecord } from "@toolrack/core/internal/schema";
 export { compileGlob, globPattern } from "./glob.ts";
+export { brokeBetween, openAgent } from "./http-agent.ts";
 export { parseJsonc, parseJsoncTree } from "./jsonc.ts";
 export { type LineHandler, LineSplitter } from "./lines.ts";
 export { makeOwnFile, makeOwnFolder, readOwnFile } from "./private-files.ts";
@@ -20,6 +21,7 @@ export {
   parsedJson,
   plainHost,
   type ReasonDetails,
+  RecentMap,
   reasonOf,
   shellQuote,
   tidySum,

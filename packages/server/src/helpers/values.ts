@@ -202,6 +202,24 @@ export function defined<Members extends object>(members: Members): Defined<Membe
   return present as Defined<Members>; // The condition does what the type says.
 }
 
+/** Keeps the entries that were set last: of more than `most`, the one that was set the longest ago is forgotten. */
+export class RecentMap<Key, Value> extends Map<Key, Value> {
+  readonly #most: number;
+
+  constructor(most: number) {
+    super();
+    this.#most = most;
+  }
+
+  override set(key: Key, value: Value): this {
+    this.delete(key);
+    super.set(key, value);
+    const [oldest] = this.size > this.#most ? this.keys() : [];
+    if (oldest !== undefined) this.delete(oldest);
+    return this;
+  }
+}
+
 /** After so many additions, and twice as many as there are entries, the entries move to a new Map. */
 const MOVE_AFTER = 256;
 

@@ -54,6 +54,9 @@ const bounds = [
 
 /** Calls of unknown tools are counted under this name, because callers could invent names without end. */
 const UNKNOWN = "(unknown)";
+/** So many tools have metrics of their own, those that were called first: each has twenty lines. All others share one name. */
+const MOST_TOOLS = 1_000;
+const OTHERS = "(other)";
 const NANOSECOND = 1e-9;
 
 /** Counts calls and requests, and renders them in Prometheus format. */
@@ -70,18 +73,9 @@ export class Metrics {
     if (event.type !== "record") return;
     const { record } = event;
     const code = record.error?.code;
-    const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
-    let counts = this.#tools.get(tool);
-    if (counts === undefined) {
-      counts = {
-        completed: 0,
-        cancelled: 0,
-        errors: new Map(),
-        durations: new Array(bounds.length).fill(0),
-        seconds: 0,
-      };
-      this.#tools.set(tool, counts);
-    }
+    const counts = this.#countsOf(
+      code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName,
+    );
     if (code === "cancelled") {
       // A cancelled call is left out of the durations: its duration only says when the caller gave up.
       counts.cancelled++;
@@ -95,6 +89,21 @@ export class Metrics {
     if (code === undefined) counts.completed++;
     else counts.errors.set(code, (counts.errors.get(code) ?? 0) + 1);
   };
+
+  #countsOf(tool: string): ToolCounts {
+    const known = this.#tools.get(tool);
+    if (known !== undefined) return known;
+    if (this.#tools.size >= MOST_TOOLS && tool !== UNKNOWN && tool !== OTHERS) return this.#countsOf(OTHERS);
+    const counts = {
+      completed: 0,
+      cancelled: 0,
+      errors: new Map(),
+      durations: new Array(bounds.length).fill(0),
+      seconds: 0,
+    };
+    this.#tools.set(tool, counts);
+    return counts;
+  }
 
   countRequest(method: string, route: string, status: number): void {
     const key = `${status} ${method} ${route}`;
@@ -205,7 +214,12 @@ function usageMetrics(usage: Readings["usage"]): string[] {
     metric("counter", "toolrack_model_requests_total", "Answers of models.", requests),
     metric("counter", "toolrack_model_requests_estimated_total", "Those with estimated tokens.", estimated),
     metric("counter", "toolrack_model_tokens_total", "Tokens that models read and wrote.", tokens),
-    metric("counter", "toolrack_model_cost_total", "By the prices of the config.", cost),
+    metric(
+      "counter",
+      "toolrack_model_cost_total",
+      "By the prices of the config, or else as providers tell.",
+      cost,
+    ),
   ];
 }
 

@@ -2,13 +2,7 @@ import { join, resolve } from "node:path";
 import type { Logger } from "@toolrack/core";
 import { masterGrant, openValues, type Secrets } from "../access/index.ts";
 import { type ApprovalInbox, type Approver, type Calls, metaTools, searchToolName } from "../calls/index.ts";
-import {
-  ChatService,
-  Providers,
-  readResultTool,
-  type StreamOptions,
-  type ToolsService,
-} from "../chat/index.ts";
+import { ChatService, Providers, readResultTool, type ToolsService } from "../chat/index.ts";
 import { reasonOf } from "../helpers/index.ts";
 import type { Store } from "../store/index.ts";
 import type { App } from "./app.ts";
@@ -21,7 +15,6 @@ export interface OpenChatParts {
   readonly calls: Pick<Calls, "service">;
   readonly secrets?: Pick<Secrets, "get">;
   readonly logger: Logger;
-  readonly retry?: Pick<StreamOptions, "retries" | "backoff">;
 }
 
 /**
@@ -29,7 +22,7 @@ export interface OpenChatParts {
  * results, and those that find and call other tools. Resumes turns of dead processes.
  */
 export async function openChat(parts: OpenChatParts): Promise<ChatService> {
-  const { store, approvals, calls, secrets, logger, retry } = parts;
+  const { store, approvals, calls, secrets, logger } = parts;
   const { registry, config, skills } = parts.app;
   const providers = openProviders(parts.app, secrets);
   const chat = new ChatService({
@@ -41,7 +34,6 @@ export async function openChat(parts: OpenChatParts): Promise<ChatService> {
     config: config.chat ?? {},
     experts: (name) => skills.experts.find(name),
     logger,
-    retry,
   });
   if (providers.isConfigured) {
     const missing = registry.get(searchToolName) === undefined ? metaTools(calls.service.searches) : [];

@@ -19,8 +19,8 @@ import {
   type Calls,
   identityOf,
   openCalls,
+  operatorOrigin,
   problemOfOwnEntry,
-  type RackIdentity,
   resumeCall,
   runToolName,
 } from "../calls/index.ts";
@@ -146,9 +146,7 @@ export async function openRack(
   const interrupted = await store.calls.settleInterrupted();
   app.skills.follow();
 
-  const mcpServers = await openMcpServers({
-    app,
-    store,
+  const mcpServers = await openMcpServers(app, store, {
     secrets,
     originOf: (callId) => app.book.originOf(callId),
     setting: (name) => values.getSetting(name),
@@ -300,32 +298,25 @@ async function closeWithinLimit(closing: Promise<void>, what: string, logger: Lo
 }
 
 /** Registers the tools of the workspace's upstream MCP servers, and starts the servers without waiting for them. */
-export async function openMcpServers(parts: {
-  readonly app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">;
-  readonly store: Pick<Store, "mcpServers">;
-  readonly secrets: McpServersOptions["secrets"];
-  readonly originOf?: McpServersOptions["originOf"];
-  readonly setting?: (name: string) => Promise<string | undefined>;
-  readonly identity: RackIdentity;
-  readonly logger: Logger;
-}): Promise<McpServers> {
-  const { app, store, secrets, originOf, setting, identity, logger } = parts;
+export async function openMcpServers(
+  app: Pick<App, "registry" | "offerings" | "workspace" | "config" | "addUsedFiles">,
+  store: Pick<Store, "mcpServers">,
+  parts: Pick<McpServersOptions, "secrets" | "originOf" | "setting" | "identity" | "logger">,
+): Promise<McpServers> {
+  const { secrets, logger } = parts;
   const { registry, offerings, workspace, config } = app;
   const { directory } = workspace;
   const npmrc = join(directory, ".npmrc");
   const servers = await McpServers.open({
+    ...parts,
     registry,
     offerings,
     store: store.mcpServers,
-    secrets,
-    ...defined({ setting, originOf }),
-    logger,
     packages: new DependencyStore({ directory: join(directory, ".toolrack", "mcp"), npmrc, logger }),
     directory,
-    identity,
     clientInfo: { name: "toolrack", version: productVersion() },
     file: config.mcp?.file,
-    pinning: config.mcp?.pinning,
+    pinning: config.mcp?.pinning ?? "quarantine",
     openApi: apiOpener(app, secrets),
     unapproved: new Unapproved(workspace),
   });
@@ -350,11 +341,10 @@ export async function startMcpServers(
   const store = await app.store();
   if (!isNamed && (await store.mcpServers.list()).length === 0) return undefined;
   const values = await openValues({ directory: own, store });
-  const servers = await openMcpServers({
-    app,
-    store,
+  const servers = await openMcpServers(app, store, {
     secrets: values.secrets,
     setting: (name) => values.getSetting(name),
+    originOf: () => operatorOrigin,
     identity: identityOf(directory, await ensureMasterToken(directory)),
     logger,
   });
@@ -418,12 +408,9 @@ export async function ownEntries(
   const place = resolve(directory, config.mcp?.file ?? "mcp.json");
   const address = (await readServerAddress(directory))?.url;
   // Errors of the file are reported when its servers are opened.
-  const entries = await readMcpFile(place).then(
-    (file) => file.entries,
-    () => new Map<string, ServerEntry>(),
-  );
+  const { entries } = await readMcpFile(place).catch(() => ({ entries: new Map<string, never>() }));
   const found = [
-    ...[...entries].map(([key, entry]) => ({ key, entry, place })),
+    ...[...entries].flatMap(([key, one]) => ("entry" in one ? [{ key, entry: one.entry, place }] : [])),
     // The store checks entries when they are added.
     ...rows.flatMap(({ key, entry }) => (entry === undefined ? [] : [{ key, entry: entry as ServerEntry }])),
   ];

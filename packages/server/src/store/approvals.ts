@@ -1,9 +1,10 @@
 import type { ApprovalDecision, ApprovalRequest } from "@toolrack/core";
-import { sql } from "kysely";
+import { type SqlBool, sql } from "kysely";
 import type { Instance } from "./instances.ts";
 import { problemOfRulePattern, toKey, toLabel } from "./keys.ts";
 import {
   changesRows,
+  deleteInSteps,
   deleteRows,
   findRow,
   findRows,
@@ -15,7 +16,7 @@ import {
   rowMap,
   updateRows,
 } from "./row-mapping.ts";
-import type { ApprovalRow, StoreDatabase } from "./schema.ts";
+import { AGREED_ELSEWHERE, type ApprovalRow, isAgreed, type StoreDatabase } from "./schema.ts";
 
 /** A question that was put to a person, and the answer. */
 export interface StoredApproval extends ApprovalRequest {
@@ -61,13 +62,8 @@ export interface ApprovalQuery {
   readonly cursor?: string;
 }
 
-/**
- * Values of the column `resumable`. RESUMABLE: the call can be made anew when its process has died.
- * AGREED_ELSEWHERE: the same, and another process has stored the answer, but no process has continued the
- * call yet.
- */
+/** Value of the column `resumable`: the call can be made anew when its process has died. */
 const RESUMABLE = 1;
-export const AGREED_ELSEWHERE = 2;
 /**
  * Milliseconds before the expiry in which another node's answer is refused: the call's process might not find it in
  * time.
@@ -146,6 +142,8 @@ export class ApprovalRepository {
     let selection = this.#db.selectFrom("approvals").selectAll();
     if (state !== undefined) selection = selection.where("state", "=", state);
     if (session !== undefined) selection = selection.where("session_id", "=", toKey(session));
+    // SQLite uses the partial index only when the query repeats its condition.
+    if (session) selection = selection.where(sql<SqlBool>`session_id <> ''`);
     return readPage(selection, {
       limit,
       cursor,
@@ -231,10 +229,16 @@ export class ApprovalRepository {
    */
   async takeOrphans(): Promise<StoredApproval[]> {
     // A child call is made by its parent, when the parent is made again.
-    const agreed = { state: "allowed", resumable: AGREED_ELSEWHERE, parent_call_id: null } as const;
-    const found = await findRows(this.#db, "approvals", agreed);
+    const agreed = this.#db
+      .selectFrom("approvals")
+      .selectAll()
+      .where(sql<SqlBool>`${sql.raw(isAgreed)}`);
     // Nobody expects a call that was agreed to days ago.
-    const rows = found.filter(({ expires_at }) => expires_at > Date.now());
+    const rows = await agreed
+      .where("state", "=", "allowed")
+      .where("parent_call_id", "is", null)
+      .where("expires_at", ">", Date.now())
+      .execute();
     if (rows.length === 0) return [];
     const dead = new Set(await this.#instance.findDead(rows.map(({ instance }) => instance ?? "")));
     const taken: StoredApproval[] = [];
@@ -273,11 +277,9 @@ export class ApprovalRepository {
 
   /** Deletes answered questions, and rules of sessions, that are older than the given time. */
   async prune(oldest: number): Promise<void> {
-    const time = Math.floor(oldest);
-    const ofSessions = this.#db.deleteFrom("approval_rules").where("session_id", "is not", null);
-    await ofSessions.where("created_at", "<", time).execute();
-    const answered = this.#db.deleteFrom("approvals").where("state", "!=", "pending");
-    await answered.where("created_at", "<", time).execute();
+    const isOld = sql`created_at < ${Math.floor(oldest)}`;
+    await deleteInSteps(this.#db, sql`approval_rules where session_id is not null and ${isOld}`);
+    await deleteInSteps(this.#db, sql`approvals where state <> 'pending' and ${isOld}`);
   }
 
   #buildDecision(id: string, decision: ApprovalDecision, decidedBy: string, rule: AnsweredFor | undefined) {

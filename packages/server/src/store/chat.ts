@@ -1,7 +1,9 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { sql } from "kysely";
 import type { Instance } from "./instances.ts";
 import { toKey } from "./keys.ts";
 import {
+  deleteInSteps,
   deleteRows,
   findRow,
   fromJson,
@@ -15,7 +17,7 @@ import {
   toJson,
   updateRows,
 } from "./row-mapping.ts";
-import type { ChatMessageRow, ChatSessionRow, StoreDatabase } from "./schema.ts";
+import { type ChatMessageRow, type ChatSessionRow, isMark, type StoreDatabase } from "./schema.ts";
 
 export interface ChatSession {
   readonly id: string;
@@ -346,16 +348,21 @@ export class ChatRepository {
     return this.#instance.isAlive(id);
   }
 
-  /** Deletes handoffs made and sessions last used before the given time. */
+  /** Deletes handoffs made and sessions last used before the given time, and marks of requests after a day. */
   async prune(oldest: number): Promise<void> {
     const limit = Math.floor(oldest);
-    await this.#db.deleteFrom("chat_handoffs").where("created_at", "<", limit).execute();
+    const marked = Math.max(limit, Date.now() - MARK_KEPT);
+    await deleteInSteps(this.#db, sql`chat_handoffs where ${sql.raw(isMark)} and created_at < ${marked}`);
+    await deleteInSteps(this.#db, sql`chat_handoffs where created_at < ${limit}`);
     const old = this.#db
       .selectFrom("chat_sessions")
       .select("id")
       .where("updated_at", "<", limit)
       .where("turn", "is", null);
-    for (const { id } of await old.execute()) await this.removeSession(id);
+    for (const { id } of await old.execute()) {
+      await this.removeSession(id);
+      await nextTurn();
+    }
   }
 
   #selectMessages() {
@@ -369,6 +376,9 @@ export class ChatRepository {
     return findRow(this.#db, "chat_sessions", { id: toKey(id) });
   }
 }
+
+/** Milliseconds. */
+const MARK_KEPT = 24 * 60 * 60_000;
 
 export type ChatStore = Omit<ChatRepository, "prune">;
 

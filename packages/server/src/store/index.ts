@@ -33,6 +33,7 @@ export {
   mysqlAddress,
   newId,
   problemOfRulePattern,
+  REQUEST_MARK,
   type SkillToolType,
   skillToolTypes,
   toKey,
@@ -49,7 +50,7 @@ export type {
 export type { NodeConnection, NodeRow, Pulse } from "./node-connection.ts";
 export type { RepairReport } from "./repair.ts";
 export type { Page } from "./row-mapping.ts";
-export type { NewSchedule, ScheduleTiming, StoredSchedule } from "./schedules.ts";
+export type { NewSchedule, ScheduleQuery, ScheduleTiming, StoredSchedule } from "./schedules.ts";
 export type { LearnedSearch, SearchStore } from "./searches.ts";
 export type {
   NewSkill,

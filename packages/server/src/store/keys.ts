@@ -58,6 +58,9 @@ export function tokenSecretName(token: string, name: string): string {
   return `token.${token}.${name}`;
 }
 
+/** Begins the ids of handoffs that only mark a request to `/v1`. */
+export const REQUEST_MARK = "run_";
+
 /**
  * How many records of calls, and bytes of them, are held in memory for the store before new calls are
  * refused.

@@ -179,7 +179,7 @@ export class McpServerRepository {
     return this.#db.selectFrom("mcp_names").select(["name_key as name", "server_key as server"]).execute();
   }
 
-  /** Changes with every new name, since names are never removed. */
+  /** How many names there are. Names are never removed, so another number means that there are new ones. */
   async countNames(): Promise<number> {
     const counted = this.#db.selectFrom("mcp_names").select(({ fn }) => fn.countAll().as("count"));
     return Number((await counted.executeTakeFirstOrThrow()).count);

@@ -59,6 +59,8 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   },
   // Adds the column `lane` to `calls`.
   "0040_lanes": (db, engine) => addColumn(db, engine, "calls", "lane"),
+  // Adds indexes by which schedules, questions and conversations are listed and deleted.
+  "0041_ages": createTables,
 };
 
 /** Adds up the counts of each tool to those of all tools together. */

@@ -1,5 +1,13 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { redact } from "@toolrack/core/internal";
-import { type Expression, type Kysely, type SelectQueryBuilder, type SqlBool, sql } from "kysely";
+import {
+  type Expression,
+  type Kysely,
+  type RawBuilder,
+  type SelectQueryBuilder,
+  type SqlBool,
+  sql,
+} from "kysely";
 import { InvalidCursorError } from "./errors.ts";
 import { toKey, toStorableText } from "./keys.ts";
 import { type Engine, type StoreDatabase, type Tables, tables } from "./schema.ts";
@@ -330,6 +338,18 @@ export async function deleteRows<Name extends keyof Tables>(
   const rows = untyped(db).deleteFrom(String(table));
   const done = await rows.where((expression) => expression.and(equalities(where))).executeTakeFirst();
   return Number(done.numDeletedRows);
+}
+
+const DELETED_AT_ONCE = 200;
+
+/** Deletes rows, given as a table that has ids and a condition, some at a time, so that others are served in between. */
+export async function deleteInSteps(db: StoreDatabase, rows: RawBuilder<unknown>): Promise<void> {
+  for (let count = DELETED_AT_ONCE; count === DELETED_AT_ONCE; await nextTurn()) {
+    const some = sql<{ id: string }>`select id from ${rows} limit ${sql.lit(DELETED_AT_ONCE)}`;
+    const ids = (await some.execute(db)).rows.map(({ id }) => id);
+    count = ids.length;
+    if (count > 0) await sql`delete from ${rows} and id in (${sql.join(ids)})`.execute(db);
+  }
 }
 
 function untyped(db: StoreDatabase): AnyDatabase {

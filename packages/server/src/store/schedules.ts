@@ -1,6 +1,7 @@
+import { sql } from "kysely";
 import type { Instance } from "./instances.ts";
 import { toKey } from "./keys.ts";
-import { changesRows, findRow, json, rowMap, updateRows } from "./row-mapping.ts";
+import { changesRows, deleteInSteps, findRow, json, rowMap, updateRows } from "./row-mapping.ts";
 import type { StoreDatabase } from "./schema.ts";
 
 export type ScheduleTiming =
@@ -33,6 +34,12 @@ export type NewSchedule = Pick<
   "id" | "toolName" | "arguments" | "caller" | "timing" | "missed"
 > & { readonly nextRunAt: number };
 
+export interface ScheduleQuery {
+  /** `open`: active or paused. */
+  readonly state?: StoredSchedule["state"] | "open" | undefined;
+  readonly caller?: string;
+}
+
 interface ScheduleStep {
   /** The time that is due, as `nextRunAt` of the schedule was read. */
   readonly dueAt: number;
@@ -43,6 +50,8 @@ interface ScheduleStep {
 }
 
 const DUE_AT_ONCE = 100;
+/** How many of those that have ended are listed. */
+const MOST_ENDED = 500;
 /** Milliseconds in which the row of a schedule's call is written, after the schedule was moved on to it. */
 const TIME_TO_BEGIN = 2_000;
 
@@ -79,17 +88,23 @@ export class ScheduleRepository {
     return row && schedules.toRecord(row);
   }
 
-  /** Sorted by `nextRunAt`, the soonest first; ended schedules last. */
-  async list({ state }: { readonly state?: StoredSchedule["state"] } = {}): Promise<StoredSchedule[]> {
-    const rows = await this.#ofState(state)
-      .selectAll()
+  /**
+   * First those that are open, sorted by `nextRunAt`, paused ones last; then the 500 that ended last. `caller`: only those
+   * of this one.
+   */
+  async list({ state, caller }: ScheduleQuery = {}): Promise<StoredSchedule[]> {
+    let rows = this.#ofState(state).selectAll();
+    if (caller !== undefined) rows = rows.where("caller", "=", toKey(caller));
+    const open = rows
+      .where("state", "=", "active")
       // Engines sort nulls differently.
       .orderBy(({ case: choose }) => choose().when("next_run_at", "is", null).then(1).else(0).end())
       .orderBy("next_run_at")
       .orderBy("created_at", "desc")
-      .orderBy("id")
-      .execute();
-    return rows.map(schedules.toRecord);
+      .orderBy("id");
+    const ended = rows.where("ended_at", "is not", null).orderBy("ended_at", "desc").orderBy("id", "desc");
+    const found = [...(await open.execute()), ...(await ended.limit(MOST_ENDED).execute())];
+    return found.map(schedules.toRecord);
   }
 
   /** How many have not ended: the active and the paused ones. */
@@ -168,18 +183,21 @@ export class ScheduleRepository {
 
   /** Deletes schedules that ended before the given time. */
   async prune(oldest: number): Promise<void> {
-    const ended = this.#db.deleteFrom("schedules").where("state", "!=", "active");
-    await ended.where("ended_at", "<", Math.floor(oldest)).execute();
+    await deleteInSteps(
+      this.#db,
+      sql`schedules where state <> 'active' and ended_at < ${Math.floor(oldest)}`,
+    );
   }
 
   #active() {
     return this.#ofState("active");
   }
 
-  #ofState(state: StoredSchedule["state"] | undefined) {
+  #ofState(state: ScheduleQuery["state"]) {
     const all = this.#db.selectFrom("schedules");
     if (state === undefined) return all;
-    if (state !== "active" && state !== "paused") return all.where("state", "=", state);
-    return all.where("state", "=", "active").where("next_run_at", state === "active" ? "is not" : "is", null);
+    if (state === "finished" || state === "cancelled") return all.where("state", "=", state);
+    const open = all.where("state", "=", "active");
+    return state === "open" ? open : open.where("next_run_at", state === "active" ? "is not" : "is", null);
   }
 }

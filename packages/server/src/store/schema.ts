@@ -1,4 +1,5 @@
 import type { Kysely } from "kysely";
+import { REQUEST_MARK } from "./keys.ts";
 
 export type Engine = "sqlite" | "postgres" | "mysql";
 
@@ -13,7 +14,7 @@ export const tables = {
     "call_id key primary, parent_call_id key?, replay_of key?, tool_name key, display_name key",
     "session_id key, message_id key, caller key, tid key?, depth integer",
     // The caller of the chain's first call, when it has a token; empty when that is the operator. Null in rows of older
-    // versions, which `CountFiller` counts: of those only rows of callers with a token get an owner.
+    // versions, which `fillCounts` counts: of those only rows of callers with a token get an owner.
     "owner key?",
     // The first call of the chain. Null in that call itself, and in rows of older versions.
     "root_call_id key?",
@@ -48,7 +49,7 @@ export const tables = {
   instances: ["id code primary, heartbeat_at whole, info text?"],
   // What one node tells another. The one that it is for deletes it when it reads it.
   messages: ["id code primary, node code, sent_at whole, body text"],
-  // Long texts of nodes that share a database server, cut into parts: see `blobs.ts`.
+  // Long texts of nodes that share a database server, cut into parts: see `shared-blobs.ts`.
   blobs: ["name code primary, size whole, used_at whole"],
   blob_parts: ["name code, part integer, data bytes"],
   // Values by which a node knows that it has the same key and token as all others: see `access/encryption.ts`.
@@ -164,6 +165,14 @@ export const tables = {
 export const wasCancelled = `error like '{"name":"ToolCancelledError"%'`;
 /** Quotes inside JSON texts are escaped, so this matches a key and nothing else. */
 export const wasInLoop = `flags like '%"loop":%'`;
+/**
+ * Value of the column `resumable` of `approvals`: the call can be made anew, and another process has stored the answer, but
+ * no process has continued the call yet.
+ */
+export const AGREED_ELSEWHERE = 2;
+export const isAgreed = `resumable = ${AGREED_ELSEWHERE}`;
+/** Whether a handoff only marks a request that may change something. Other ids of handoffs are hexadecimal. */
+export const isMark = `id like '${REQUEST_MARK}%'`;
 
 /**
  * The indexes by name, with table and columns. `unique`: no two rows have the same values there. `only`: the
@@ -198,6 +207,10 @@ export const indexes: Readonly<
   approvals_by_state: { on: "approvals (state, created_at, id)" },
   approvals_by_call: { on: "approvals (call_id)" },
   schedules_by_next_run: { on: "schedules (state, next_run_at)" },
+  approvals_by_time: { on: "approvals (created_at, id)" },
+  approvals_agreed: { on: "approvals (resumable)", only: isAgreed },
+  approvals_by_session: { on: "approvals (session_id, created_at, id)", only: "session_id <> ''" },
+  schedules_by_end: { on: "schedules (ended_at, id)", only: "ended_at is not null" },
   skills_name: { on: "skills (name)", unique: true },
   skills_mark: { on: "skills (mark)", unique: true },
   skill_tools_name: { on: "skill_tools (skill_id, name)", unique: true },
@@ -208,7 +221,10 @@ export const indexes: Readonly<
   expert_skills_by_skill: { on: "expert_skills (skill_id)" },
   mcp_tools_key: { on: "mcp_tools (server_key, tool_key)", unique: true },
   mcp_names_key: { on: "mcp_names (name_key, server_key)", unique: true },
+  chat_handoffs_by_time: { on: "chat_handoffs (created_at)" },
+  chat_handoffs_marks: { on: "chat_handoffs (created_at, id)", only: isMark, isPartial: true },
   chat_sessions_by_owner: { on: "chat_sessions (owner, updated_at, id)" },
+  chat_sessions_by_use: { on: "chat_sessions (updated_at, id)" },
   chat_sessions_by_turn: { on: "chat_sessions (turn)", only: "turn is not null" },
   chat_usage_key: { on: "chat_usage (day, caller, model, session_id)", unique: true },
   searches_by_use: { on: "searches (used_at, id)" },

@@ -21,6 +21,12 @@ export interface LearnedSearch {
 
 export type NewSearch = Pick<LearnedSearch, "query" | "toolName" | "owner">;
 
+interface SearchQuery {
+  readonly owner?: string;
+  readonly since?: number;
+  readonly limit?: number;
+}
+
 /** Whether searches are learned. `version` differs after each change that is more than a new search. */
 export interface LearningState {
   readonly isOn: boolean;
@@ -68,12 +74,19 @@ export class SearchRepository {
   }
 
   /** The last used first. `owner`: of this one only. `since`: those that were used then or later. */
-  async list(only: { readonly owner?: string; readonly since?: number } = {}): Promise<LearnedSearch[]> {
+  async list({ owner, since, limit = MOST_SEARCHES }: SearchQuery = {}): Promise<LearnedSearch[]> {
     let rows = this.#db.selectFrom("searches").selectAll();
-    if (only.owner !== undefined) rows = rows.where("owner", "=", toKey(only.owner));
-    if (only.since !== undefined) rows = rows.where("used_at", ">=", only.since);
-    const found = await rows.orderBy("used_at", "desc").orderBy("id").limit(MOST_SEARCHES).execute();
+    if (owner !== undefined) rows = rows.where("owner", "=", toKey(owner));
+    if (since !== undefined) rows = rows.where("used_at", ">=", since);
+    const found = await rows.orderBy("used_at", "desc").orderBy("id", "desc").limit(limit).execute();
     return found.map(searches.toRecord);
+  }
+
+  async count({ owner }: Pick<SearchQuery, "owner">): Promise<number> {
+    let rows = this.#db.selectFrom("searches");
+    if (owner !== undefined) rows = rows.where("owner", "=", toKey(owner));
+    const { count } = await rows.select(({ fn }) => fn.countAll().as("count")).executeTakeFirstOrThrow();
+    return Number(count);
   }
 
   /** Forgets the searches that meet all conditions. Returns how many there were. */

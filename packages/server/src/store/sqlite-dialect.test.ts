@@ -3,9 +3,10 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { sql } from "kysely";
+import { CompiledQuery, sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openDatabase } from "./database.ts";
+import { together } from "./sqlite.ts";
 import { openStore } from "./store.ts";
 
 describe("a SQLite file that another process has locked", () => {
@@ -61,4 +62,21 @@ describe("a SQLite file that has no room left", () => {
       await rm(directory, { recursive: true, force: true });
     }
   });
+});
+
+test("statements that are run together are all taken back when one fails, and leave no transaction open", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "toolrack-together-"));
+  const { db, close } = await openDatabase("sqlite", join(directory, "together.db"));
+  const insert = (id: number) => CompiledQuery.raw("insert into t (id) values (?)", [id]);
+  try {
+    await sql`create table t (id integer primary key)`.execute(db);
+    await db.executeQuery(together([insert(1), insert(2)]));
+    await expect(db.executeQuery(together([insert(3), insert(1)]))).rejects.toThrow("UNIQUE");
+    await db.executeQuery(together([insert(4)]));
+    const { rows } = await sql<{ id: number }>`select id from t order by id`.execute(db);
+    expect(rows.map(({ id }) => id)).toEqual([1, 2, 4]);
+  } finally {
+    await close();
+    await rm(directory, { recursive: true, force: true });
+  }
 });

@@ -131,7 +131,7 @@ export async function openStore({
   const approvals = new ApprovalRepository(db, instance);
   const schedules = new ScheduleRepository(db, instance);
   const chat = new ChatRepository(db, instance);
-  const usage = new UsageRepository(db);
+  const usage = new UsageRepository(database);
   const searches = new SearchRepository(db);
   const registryVersion = new RegistryVersion(db);
   const follower = new Follower();

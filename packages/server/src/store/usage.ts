@@ -1,9 +1,10 @@
-import { type Expression, sql } from "kysely";
+import { sql } from "kysely";
 import { tidySum } from "../helpers/index.ts";
+import type { OpenedDatabase } from "./database.ts";
 import { unlessTaken } from "./database-errors.ts";
 import { toKey } from "./keys.ts";
 import { changesRows } from "./row-mapping.ts";
-import type { StoreDatabase, Tables } from "./schema.ts";
+import type { Tables } from "./schema.ts";
 
 /** What one request to a model took. */
 export interface NewUsage extends Omit<UsageTotals, "requests" | "estimated"> {
@@ -25,7 +26,7 @@ export interface UsageTotals {
   /** The part of `promptTokens` that the provider read from its cache. */
   readonly cachedTokens: number;
   readonly completionTokens: number;
-  /** By the prices of the config when the requests were made; 0 without prices. */
+  /** By the prices of the config when the requests were made, or else as the provider tells; 0 without either. */
   readonly cost: number;
 }
 
@@ -50,7 +51,8 @@ const MOST_WAITING = 10_000;
 
 /** Counts what models were asked, by day, caller, model and session. */
 export class UsageRepository {
-  readonly #db: StoreDatabase;
+  readonly #db: OpenedDatabase["db"];
+  readonly #scan: OpenedDatabase["scan"];
   /** What is not in the database yet, by the key of its row. */
   readonly #waiting = new Map<string, UsageRow>();
   /** What this process has counted, by caller and model. */
@@ -58,8 +60,9 @@ export class UsageRepository {
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(db: StoreDatabase) {
+  constructor({ db, scan }: Pick<OpenedDatabase, "db" | "scan">) {
     this.#db = db;
+    this.#scan = scan;
   }
 
   /** Never throws. The row is written within about a second, or when the database is back. */
@@ -104,17 +107,16 @@ export class UsageRepository {
   async statistics({ since }: { readonly since: number }): Promise<UsageStatistics> {
     await this.settle();
     const day = new Date(since).toISOString().slice(0, 10);
-    const [whole] = await this.#totals(day, sql<string>`'all'`).execute();
-    const by = (group: Group) => this.#totals(day, sql<string>`${sql.ref(group)}`);
     const most = async (group: Group) => {
-      const found = by(group).orderBy(sql`sum(prompt_tokens + completion_tokens)`, "desc").orderBy("key");
-      const rows = await found.where(group, "<>", "").limit(MOST_GROUPS).execute();
-      return rows.map((row) => ({ key: String(row.key), totals: toTotals(row) }));
+      const found = this.#totals(day, group).orderBy(sql`sum(prompt_tokens + completion_tokens)`, "desc");
+      const rows = await this.#scan(found.where(group, "<>", "").orderBy("key").limit(MOST_GROUPS));
+      return rows.map((row) => ({ key: row.key, totals: toTotals(row) }));
     };
-    const days = await by("day").orderBy("key").execute();
+    const days = await this.#scan(this.#totals(day, "day").orderBy("key"));
+    const sum = (name: keyof Counters) => days.reduce((all, row) => all + Number(row[name]), 0);
     return {
-      ...toTotals(whole ?? {}),
-      days: days.map((row) => ({ day: String(row.key), ...toTotals(row) })),
+      ...toTotals(Object.fromEntries(counters.map((name) => [name, sum(name)]))),
+      days: days.map((row) => ({ day: row.key, ...toTotals(row) })),
       callers: (await most("caller")).map(({ key, totals }) => ({ caller: key, ...totals })),
       models: (await most("model")).map(({ key, totals }) => ({ model: key, ...totals })),
       sessions: (await most("session_id")).map(({ key, totals }) => ({ session: key, ...totals })),
@@ -133,12 +135,12 @@ export class UsageRepository {
     clearTimeout(this.#timer);
   }
 
-  #totals(day: string, key: Expression<string>) {
+  #totals(day: string, group: Group) {
     return this.#db
       .selectFrom("chat_usage")
-      .select([sql<string>`${key}`.as("key"), ...counters.map((name) => sumOf(name))])
+      .select([`${group} as key`, ...counters.map((name) => sumOf(name))])
       .where("day", ">=", day)
-      .groupBy(sql`1`);
+      .groupBy(group);
   }
 
   async #write(row: UsageRow): Promise<void> {

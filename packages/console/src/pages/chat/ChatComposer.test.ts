@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { config, mount, type VueWrapper } from "@vue/test-utils";
 import { beforeAll, beforeEach, expect, it } from "vitest";
-import { setLanguage } from "../../i18n/index.ts";
+import { setLanguage } from "../../text/index.ts";
 import { components } from "../../ui/index.ts";
 import ChatComposer from "./ChatComposer.vue";
 

@@ -1,6 +1,5 @@
 import type { McpServer, McpServerTool } from "../../api/index.ts";
-import { t } from "../../i18n/index.ts";
-import { asJson, isRecord, mendJson, parseJson, withoutFences } from "../../text/index.ts";
+import { asJson, isRecord, mendJson, parseJson, t, withoutFences } from "../../text/index.ts";
 
 export type Pasted =
   | {

@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { beforeAll, expect, it } from "vitest";
 import type { Schedule } from "../../api/index.ts";
-import { setLanguage } from "../../i18n/index.ts";
+import { setLanguage } from "../../text/index.ts";
 import { describeTiming, timingOf } from "./timing.ts";
 
 beforeAll(() => setLanguage("en", { remember: false }));

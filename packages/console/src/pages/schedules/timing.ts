@@ -1,6 +1,5 @@
 import type { Schedule } from "../../api/index.ts";
-import { formatMoment, t } from "../../i18n/index.ts";
-import { withOffset } from "../../text/index.ts";
+import { formatMoment, t, withOffset } from "../../text/index.ts";
 
 export const kinds = ["once", "delay", "interval", "cron"] as const;
 export type Kind = (typeof kinds)[number];

@@ -36,15 +36,6 @@ export class Postings {
   #total = 0;
   #size = 0;
 
-  get size(): number {
-    return this.#size;
-  }
-
-  /** How many slots there are, empty ones too. */
-  get slots(): number {
-    return this.#documents.length;
-  }
-
   /** The terms that some document contains now. */
   terms(): Iterable<string> {
     return this.#numbers.keys();
@@ -52,6 +43,12 @@ export class Postings {
 
   has(term: string): boolean {
     return this.#numbers.has(term);
+  }
+
+  /** Whether a document that `accept` returns true for contains the term. */
+  isIn(term: string, accept: (slot: number) => boolean): boolean {
+    const number = this.#numbers.get(term);
+    return number !== undefined && this.#lists[number]!.some((posting) => accept(posting >> SLOT_SHIFT));
   }
 
   /** `length` and `counts`: whole numbers, so that sums are the same in any order. The slot must be empty. */

@@ -142,18 +142,26 @@ const READ_KEYWORDS = new Set([
  * Finds the terms that the user may have meant by a term that no tool contains: for an unfinished last word,
  * the terms that begin with it; for any word, the terms one edit away (a letter missing, added, changed, or
  * two swapped); and for an unfinished word that is longer than its stem (`calculat`), the stem (`calcul`).
- * Reads the whole vocabulary, so it is meant for short requests.
+ * Reads the whole vocabulary, so it is meant for short requests. `accept` is asked about few terms.
  */
-export function similarTerms(term: string, vocabulary: Iterable<string>, unfinished: boolean): string[] {
+export function similarTerms(
+  term: string,
+  vocabulary: Iterable<string>,
+  unfinished: boolean,
+  accept: (term: string) => boolean = () => true,
+): string[] {
   const continued: string[] = [];
   const misspelt: string[] = [];
   let outgrown = "";
   for (const candidate of vocabulary) {
-    if (term.length >= MIN_LENGTH && editDistance(term, candidate, 1) <= 1) misspelt.push(candidate);
-    if (!unfinished) continue;
-    if (candidate.startsWith(term)) continued.push(candidate);
+    const isMisspelt = term.length >= MIN_LENGTH && editDistance(term, candidate, 1) <= 1;
+    const isContinued = unfinished && candidate.startsWith(term);
     const isLonger = candidate.length >= MIN_LENGTH && candidate.length > outgrown.length;
-    if (isLonger && term.startsWith(candidate)) outgrown = candidate;
+    const isOutgrown = unfinished && isLonger && term.startsWith(candidate);
+    if (!(isMisspelt || isContinued || isOutgrown) || !accept(candidate)) continue;
+    if (isMisspelt) misspelt.push(candidate);
+    if (isContinued) continued.push(candidate);
+    if (isOutgrown) outgrown = candidate;
   }
   if (continued.length > 0) return nearest(continued);
   if (misspelt.length > 0) return nearest(misspelt);

@@ -250,6 +250,16 @@ describe("requests out of the ordinary", () => {
   });
 });
 
+test("whoever may not find a tool does not learn which words it has, nor by words that are nearly the same", () => {
+  const hidden = { key: "hidden", name: "labex_wheather", description: "Citadel." };
+  const accept = (key: string) => key !== "hidden";
+  for (const query of ["wheather", "labex", "cita", "wheather in a city", "labex_wheath"])
+    expect(keys(indexOf(weather, mail, hidden), query, { accept })).toEqual(
+      keys(indexOf(weather, mail), query),
+    );
+  expect(keys(indexOf(weather, mail), "wheather")).toEqual(["weather"]);
+});
+
 describe("limit", () => {
   const tools = Array.from({ length: 30 }, (_, at) => ({ key: `k${at}`, name: `report_${at}` }));
   const index = indexOf(...tools);

@@ -17,10 +17,12 @@ export interface SearchMatch {
   readonly score: number;
 }
 
+type Accept = (key: string) => boolean;
+
 interface SearchOptions {
   readonly limit?: number;
   /** Whether a document may be found. */
-  readonly accept?: ((key: string) => boolean) | undefined;
+  readonly accept?: Accept | undefined;
   /** `false`: a request is only looked for as a whole. */
   readonly intents?: boolean | undefined;
   /** What is added to the scores of some keys. */
@@ -105,14 +107,14 @@ export class ToolIndex {
     { limit = DEFAULT_LIMIT, accept = () => true, intents = true, bonus }: SearchOptions = {},
   ): SearchMatch[] {
     if (this.size === 0 || !(limit >= 1)) return [];
-    const { scores } = this.#score(query, intents);
+    const { scores } = this.#score(query, intents, accept);
     for (const [key, more] of bonus ?? []) {
       const slot = this.#slots.get(key);
       // What the query does not find by itself is found by nearly the same search only: else a single word would tell
       // whether others have searched for it.
       if (slot !== undefined && (scores[slot]! > 0 || more > LEAST_BONUS)) scores[slot]! += more;
     }
-    this.#raisePrefixMatches(query, scores);
+    this.#raisePrefixMatches(query, scores, accept);
     this.#raiseExactMatches(query, scores);
     return this.#pick(scores, Math.floor(limit), accept);
   }
@@ -121,13 +123,9 @@ export class ToolIndex {
    * The documents that are most like a text, each with how much the two say the same, from 0 to 1: by their words, the rarer
    * the more, and by what the words mean. Unlike a score, it is the less the more one says that the other does not.
    */
-  alike(
-    text: string,
-    limit: number,
-    accept: (key: string) => boolean,
-  ): { readonly key: string; readonly likeness: number }[] {
+  alike(text: string, limit: number, accept: Accept): { readonly key: string; readonly likeness: number }[] {
     if (this.size === 0) return [];
-    const { scores, terms, vectors } = this.#score(text, false);
+    const { scores, terms, vectors } = this.#score(text, false, accept);
     return this.#pick(scores, limit, accept).map(({ key }) => {
       const slot = this.#slots.get(key)!;
       const words = this.#postings.likeness(slot, terms);
@@ -140,9 +138,9 @@ export class ToolIndex {
    * The scores of all slots. What the whole request says counts, and beside it the part of the request that a tool fits best:
    * so each of several wishes gets its tools, whatever the others say, and a request for one thing is ranked by all of it.
    */
-  #score(query: string, intents: boolean): ScoredRequest {
+  #score(query: string, intents: boolean, accept: Accept): ScoredRequest {
     const clauses = intents ? clausesOf(query) : [];
-    const terms = this.#knownTerms(query);
+    const terms = this.#knownTerms(query, accept);
     const [whole, ...parts] = this.#wordScores([terms, ...clauses.map(queryTerms)]);
     const { scores, best } = whole!;
     // Words that are hardly anywhere say little, even of the tools that fit them best.
@@ -218,24 +216,30 @@ export class ToolIndex {
   }
 
   /**
-   * The terms of a text. A word that no document contains is replaced by similar ones if the text is short; otherwise it
-   * stays, because what it says is not in any document.
+   * The terms of a text. A word that no accepted document contains is replaced by similar ones if the text is short; otherwise
+   * it stays, because what it says is not in any document.
    */
-  #knownTerms(text: string): QueryTerm[] {
+  #knownTerms(text: string, accept: Accept): QueryTerm[] {
     const wanted = queryTerms(text);
     const words = wanted.filter((each) => each.isWord);
     const toleratesSlips = words.length <= MAX_WORDS_FOR_SIMILAR;
     return wanted.flatMap((each) => {
-      if (this.#postings.has(each.term)) return each;
-      if (!each.isWord || !toleratesSlips) return each;
-      const similar = similarTerms(each.term, this.#postings.terms(), each === words.at(-1));
+      if (!each.isWord || !toleratesSlips || this.#isKnown(each.term, accept)) return each;
+      const similar = similarTerms(each.term, this.#postings.terms(), each === words.at(-1), (term) =>
+        this.#isKnown(term, accept),
+      );
       return similar.length === 0
         ? each
         : similar.map((term) => ({ ...each, term, weight: each.weight * SIMILAR_WEIGHT }));
     });
   }
 
-  #pick(scores: Float32Array, limit: number, accept: (key: string) => boolean): SearchMatch[] {
+  /** Whether somebody may know that there is this term: else slips would tell what tools say that they may not find. */
+  #isKnown(term: string, accept: Accept): boolean {
+    return this.#postings.isIn(term, (slot) => accept(this.#documents[slot]!.key));
+  }
+
+  #pick(scores: Float32Array, limit: number, accept: Accept): SearchMatch[] {
     // Where many of the best are not accepted, more are looked at.
     for (let count = 2 * limit; ; count *= 4) {
       const slots = bestOf(scores, count);
@@ -250,10 +254,10 @@ export class ToolIndex {
    * Finds the tools whose name or alias begins with the query, if that is one word. They rank above all others when the
    * query looks like a part of a name: it has a separator, or no tool has the word.
    */
-  #raisePrefixMatches(query: string, scores: Float32Array): void {
+  #raisePrefixMatches(query: string, scores: Float32Array, accept: Accept): void {
     const start = literalSpelling(query);
     if (start.length < 2 || start.length > MAX_PREFIX_LENGTH || NO_PREFIX.test(start)) return;
-    const isKnownWord = queryTerms(query).every(({ term }) => this.#postings.has(term));
+    const isKnownWord = queryTerms(query).every(({ term }) => this.#isKnown(term, accept));
     const isName = /[^\p{L}\p{N}]/u.test(start) || !isKnownWord;
     const found = new Set<number>();
     for (const [spelling, slots] of this.#named)

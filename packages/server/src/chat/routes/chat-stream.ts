@@ -131,7 +131,10 @@ export function withHttpErrors(route: Route): Route {
   };
 }
 
-/** OpenAI's clients retry failures unless told not to, and the rack has retried already where that helps. */
+/**
+ * OpenAI's clients retry failures unless told not to, and the rack has retried already where that helps. Only when it is
+ * stopping can another server answer.
+ */
 const noRetry = { "X-Should-Retry": "false" };
 
 /** The errors of every route that begins a turn. */
@@ -161,7 +164,7 @@ const codes: readonly HttpErrorCode[] = [
 export function errorOfEnd(end: TurnEnd, mayRetry = false): HttpError | undefined {
   const { reason, retryAfter, details = {} } = end;
   const message = whyFailed(end);
-  if (reason === "interrupted") return new HttpError("stopping", message, { headers: noRetry });
+  if (reason === "interrupted") return new HttpError("stopping", message);
   if (reason !== "error") return undefined;
   const later = retryAfter === undefined ? undefined : { "Retry-After": String(Math.ceil(retryAfter)) };
   const { type, param } = details;
@@ -176,7 +179,8 @@ export function errorOfEnd(end: TurnEnd, mayRetry = false): HttpError | undefine
 function toHttpError(thrown: unknown): unknown {
   if (thrown instanceof ChatError) {
     const { code, message, param } = thrown;
-    return new HttpError(code, message, { headers: noRetry, ...(param === undefined ? {} : { param }) });
+    const headers = code === "stopping" ? {} : noRetry;
+    return new HttpError(code, message, { headers, ...(param === undefined ? {} : { param }) });
   }
   return thrown instanceof ProviderError ? errorOfEnd(failedEnd(thrown)) : thrown;
 }

@@ -303,7 +303,7 @@ export const chatSchemas = {
       "prompt_tokens?": s.number(),
       "completion_tokens?": s.number(),
       "total_tokens?": s.number(),
-      "cost?": s.number("As the provider tells, or by the prices of the config; absent without either."),
+      "cost?": s.number("By the prices of the config, or else as the provider tells; absent without either."),
     }),
     "end?": s.object({ reason: s.text(), "message?": s.text(), "code?": s.text() }, "Why the turn ended."),
   }),

@@ -95,7 +95,8 @@ describe("OpenAI's own client", () => {
     }
     expect((await rack.fetch("/v1/models/scripted%2Fno-such")).status).toBe(404);
     await expect(rack.client().models.retrieve("no/such")).rejects.toMatchObject({ status: 404 });
-    expect((await rack.fetch("/v1/models/no/such")).status).toBe(404);
+    for (const path of ["no/such", "no/such/model"])
+      expect((await rack.ask(`/v1/models/${path}`)).error.code).toBe("model_not_found");
   });
 
   it("lists the models", async () => {

@@ -27,6 +27,13 @@ export function chatExtension(chat?: ChatService): HttpExtension {
   };
 }
 
+/** A name may have slashes, such as `PROVIDER/OWNER/NAME`, and not every client encodes them. */
+const modelPaths = [
+  ["GET /v1/models/{id}", "getModel", "One model, as OpenAI tells of it"],
+  ["GET /v1/models/{provider}/{name}", "getProviderModel", "The same for a name with a slash"],
+  ["GET /v1/models/{provider}/{owner}/{name}", "getOwnersModel", "The same for a name with two slashes"],
+] as const;
+
 /** The endpoint for OpenAI's clients. The rack's tools run during the request. */
 function completionRoutes(parts: ChatRouteParts): Route[] {
   const runs = runsOf(parts);
@@ -36,7 +43,6 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
     // The request may use another name of the model.
     return modelView(found ?? { id: wanted, provider: (await providers.resolve(wanted)).provider });
   };
-  const errors = ["provider_missing", "model_not_found"] as const;
   const part = s.text({ minLength: 1, maxLength: 200 });
   const route = routesFor("chat", "token");
   return [
@@ -48,22 +54,13 @@ function completionRoutes(parts: ChatRouteParts): Route[] {
         return { object: "list", data: listed.map(modelView) };
       },
     }),
-    route("GET /v1/models/{id}", "getModel", "One model, as OpenAI tells of it", {
-      params: { id: part },
-      answer: ["The model.", s.anyObject()],
-      errors,
-      handle: ({ params }) => findModel(params.id),
-    }),
-    route(
-      "GET /v1/models/{provider}/{name}",
-      "getProviderModel",
-      "The same for a name with a slash that is not encoded",
-      {
-        params: { provider: part, name: part },
+    ...modelPaths.map(([path, id, title]) =>
+      route(path, id, title, {
+        params: Object.fromEntries([...path.matchAll(/{(\w+)}/g)].map(([, name = ""]) => [name, part])),
         answer: ["The model.", s.anyObject()],
-        errors,
-        handle: ({ params: { provider, name } }) => findModel(`${provider}/${name}`),
-      },
+        errors: ["provider_missing", "model_not_found"],
+        handle: ({ params }) => findModel(Object.values(params).join("/")),
+      }),
     ),
     route("POST /v1/chat/completions", "createChatCompletion", "Asks a model that has the rack's tools", {
       description:

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { isOpen, type Loop, type Loops, scheduleView } from "../../calls/index.ts";
+import { type Loop, type Loops, scheduleView } from "../../calls/index.ts";
 import type { LearnedSearch, LoopRelease, StoredSchedule } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
@@ -40,8 +40,7 @@ export async function schedules(
 }
 
 async function listSchedules(cli: Cli, all: boolean): Promise<void> {
-  const stored = await withStore(cli, (store) => store.schedules.list());
-  const found = stored.filter((schedule) => all || isOpen(schedule));
+  const found = await withStore(cli, (store) => store.schedules.list(all ? {} : { state: "open" }));
   const head = ["ID", "STATE", "NEXT RUN", "WHEN", "RUNS", "TOOL AND ARGUMENTS"];
   const none = all ? "Nothing was ever scheduled." : "Nothing is scheduled.";
   cli.list({ schedules: found.map(scheduleView) }, head, found.map(scheduleRow), none);

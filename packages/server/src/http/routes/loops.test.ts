@@ -56,4 +56,24 @@ describe("loops", () => {
     const nobody = await server.ask("/api/loops/unknown/resume", { method: "POST", body: {} });
     expect([nobody.status, nobody.body.error.code]).toEqual([404, "loop_not_found"]);
   });
+
+  it("of two sessions of one name go on when whoever says so may approve the tools of both", async () => {
+    await using server = await start();
+    const agent = await server.issue({ tools: ["add"] }, { name: "agent" });
+    const other = await server.issue({ tools: ["fail"], approve: ["fail"] }, { name: "other" });
+    const call = (token: string, tool: string, args: object) =>
+      server.ask(`/api/tools/${tool}/calls`, {
+        method: "POST",
+        token,
+        body: { arguments: args, sessionID: "shared" },
+      });
+    for (let turn = 0; turn < 6; turn++) await call(agent, "add", { a: 1 });
+    for (let turn = 0; turn < 6; turn++) await call(other, "fail", {});
+    const resume = (token?: string) =>
+      server.ask("/api/loops/shared/resume", { method: "POST", body: {}, ...(token && { token }) });
+    expect((await resume(other)).body.error).toMatchObject({ code: "forbidden" });
+    expect((await call(agent, "add", { a: 1 })).body.error.code).toBe("loop_blocked");
+    expect((await resume()).status).toBe(200);
+    expect((await call(agent, "add", { a: 1 })).body.status).toBe("completed");
+  });
 });

@@ -1,3 +1,4 @@
+import type { ToolInfo } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
@@ -26,15 +27,18 @@ export function loopRoutes({ loops, registry, feed, recorder }: HttpServices): R
       "Lets a session go on that was held or stopped",
       {
         description:
-          "What the session repeated before no longer counts. For an admin, or a token with a grant to approve the tool that repeats itself. Who did it stays on record, and `GET /api/loops` shows it. Another node of the same store lets the session go on within about two seconds.",
+          "What the session repeated before no longer counts. For an admin, or a token with a grant to approve each tool that repeats itself in sessions of this name. Who did it stays on record, and `GET /api/loops` shows it. Another node of the same store lets the session go on within about two seconds.",
         params: { sessionID: s.text({ minLength: 1, maxLength: 200 }) },
         answer: ["Who let it go on.", s.ref("LoopRelease")],
         errors: ["loop_not_found", "forbidden"],
         async handle({ params: { sessionID }, grant }) {
           await recorder.flush();
-          const [loop] = await loops.list({ session: sessionID, since: Date.now() - DAY, limit: MOST });
-          requireApprover(grant, loop === undefined ? undefined : registry.get(loop.toolName));
-          if (loop === undefined) {
+          const found = await loops.list({ session: sessionID, since: Date.now() - DAY, limit: MOST });
+          requireApprover(
+            grant,
+            found.map(({ toolName }) => registry.get(toolName)),
+          );
+          if (found.length === 0) {
             const message = `The session "${sessionID}" did not go in circles in the last 24 hours. GET /api/loops lists those that did.`;
             throw new HttpError("loop_not_found", message, { details: { sessionID } });
           }
@@ -47,11 +51,15 @@ export function loopRoutes({ loops, registry, feed, recorder }: HttpServices): R
   ];
 }
 
-/** A model that goes in circles may not let itself go on: that takes the same right as to approve the tool's calls. */
-function requireApprover(grant: Grant, tool: Parameters<Grant["mayApprove"]>[0] | undefined): void {
-  if (grant.admin || (tool !== undefined && grant.mayApprove(tool))) return;
+/**
+ * A model that goes in circles may not let itself go on: that takes the same right as to approve the calls of the tools. Of all
+ * of them, because sessions of several owners may have one name.
+ */
+function requireApprover(grant: Grant, tools: readonly (ToolInfo | undefined)[]): void {
+  const mayApprove = (tool: ToolInfo | undefined) => tool !== undefined && grant.mayApprove(tool);
+  if (grant.admin || (tools.length > 0 && tools.every(mayApprove))) return;
   throw new HttpError(
     "forbidden",
-    "Only an admin's token, or one with a grant to approve the tool, may do this.",
+    "Only an admin's token, or one with a grant to approve each tool that repeats itself, may do this.",
   );
 }

@@ -1,10 +1,11 @@
+import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, it, vi } from "vitest";
 import { openSecrets } from "../../access/secrets.ts";
-import { unknownRack } from "../../calls/rack-identity.ts";
+import { operatorOrigin } from "../../calls/call-book.ts";
 import type { McpServers } from "../../index.ts";
 import { AuthorizationServer } from "../../mcp/connect/testing/authorization-server.fixture.ts";
 import { ModernHttpServer } from "../../mcp/connect/testing/modern-http-server.fixture.ts";
@@ -34,11 +35,11 @@ async function start(
       const directory = join(app.workspace.directory, ".toolrack");
       const secrets = await openSecrets({ directory, store, keyring: async () => undefined });
       const logger = { debug() {}, info() {}, warn() {}, error() {} };
-      mcpServers = await openMcpServers({
-        app,
-        store: change(store),
+      mcpServers = await openMcpServers(app, change(store), {
         secrets,
-        identity: unknownRack(),
+        setting: async () => undefined,
+        originOf: () => operatorOrigin,
+        identity: { id: randomUUID(), above: [] },
         logger,
       });
       mcpServers.watch();

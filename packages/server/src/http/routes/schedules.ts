@@ -1,6 +1,13 @@
 import { isToolError } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
-import { creatorOfGrant, isOpen, maySee, previewTiming, scheduleView, timesFrom } from "../../calls/index.ts";
+import {
+  creatorOfGrant,
+  maySee,
+  previewTiming,
+  scheduleView,
+  timesFrom,
+  visibleSchedules,
+} from "../../calls/index.ts";
 import type { StoredSchedule } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
@@ -20,7 +27,8 @@ export function scheduleRoutes({ store, schedules }: HttpServices): Route[] {
   const route = routesFor("schedules", "token");
   return [
     route("GET /api/schedules", "listSchedules", "What is to run later, the soonest first", {
-      description: "An admin sees all schedules; any other token those that were made with it.",
+      description:
+        "An admin sees all schedules; any other token those that were made with it. Of those that have ended, the last 500.",
       query: {
         state: s.choice(["open", "active", "paused", "finished", "cancelled", "all"], {
           default: "open",
@@ -29,11 +37,8 @@ export function scheduleRoutes({ store, schedules }: HttpServices): Route[] {
       },
       answer: ["The schedules.", s.items(s.ref("Schedule"))],
       async handle({ query: { state = "open" }, grant }) {
-        const creator = creatorOfGrant(grant);
-        const isWanted = (one: StoredSchedule) =>
-          state === "all" || (state === "open" ? isOpen(one) : one.state === state);
-        const found = await store.schedules.list();
-        return { items: found.filter((one) => isWanted(one) && maySee(creator, one)).map(viewOf) };
+        const wanted = state === "all" ? undefined : state;
+        return { items: (await visibleSchedules(creatorOfGrant(grant), store, wanted)).map(viewOf) };
       },
     }),
     route("POST /api/schedules", "createSchedule", "Schedules a tool", {

@@ -15,8 +15,7 @@ export function searchRoutes({ service: { searches } }: HttpServices): Route[] {
         query: { limit: s.integer({ minimum: 1, maximum: 1000, default: 100 }) },
         answer: ["The searches, how many there are, and whether more are learned.", s.ref("SearchList")],
         async handle({ query: { limit = 100 }, grant }) {
-          const found = await searches.list(grant);
-          return { learning: await searches.isLearning(), total: found.length, items: found.slice(0, limit) };
+          return { learning: await searches.isLearning(), ...(await searches.list(grant, limit)) };
         },
       },
     ),

@@ -301,12 +301,12 @@ async function aboutTool(
   const [settings, secrets, data] = await Promise.all([
     values.settings(),
     values.secrets.list(),
-    dataFolders(workspace).list(),
+    dataFolders(workspace).report(tool),
   ]);
   const set = [...settings, ...secrets.map(({ name }) => ({ name }))];
   return {
     findings,
     values: set.filter(({ name }) => !name.includes("/") || name.startsWith(toolSecretName(tool, ""))),
-    data: data.find(({ name }) => name === tool),
+    data: data.files > 0 ? data : undefined,
   };
 }

@@ -35,7 +35,7 @@ const usageTotals = {
   promptTokens: s.count("What they read."),
   cachedTokens: s.count("What the providers had in their cache of it."),
   completionTokens: s.count("What they wrote."),
-  cost: s.amount("By the prices of the config at that time. 0 without prices."),
+  cost: s.amount("By the prices of the config at that time, or else as the provider told. 0 without either."),
 };
 
 const fileReport = s.object({

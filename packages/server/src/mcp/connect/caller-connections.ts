@@ -1,6 +1,6 @@
 import type { ToolContext } from "@toolrack/core";
 import { hashValue } from "@toolrack/core/internal";
-import { callerHeaders, type Origin, operatorOrigin } from "../../calls/index.ts";
+import { callerHeaders, type Origin } from "../../calls/index.ts";
 import { shellQuote } from "../../helpers/index.ts";
 import { tokenSecretName } from "../../store/index.ts";
 import type { UpstreamTool } from "./catalogue/catalogue.ts";
@@ -25,14 +25,15 @@ interface ConnectionsOwner extends UpstreamOwner {
 }
 
 /** The connection that one session, one token or one set of a caller's credentials has to itself. */
-interface OpenSeat {
+interface CallerConnection {
   readonly id: string;
   /** The id of the token. */
   readonly owner: string;
   readonly upstream: Upstream;
   /** How many calls and other requests use the connection. */
   users: number;
-  usedAt: number;
+  /** Ends the connection when nobody has used it for a while. */
+  readonly restTimer: Timer;
   /** The client whose session this connection belongs to is gone. The connection ends after its last call. */
   isOver: boolean;
   /** Stops waiting for the end of the client's session. */
@@ -41,7 +42,6 @@ interface OpenSeat {
 
 /** How long an unused connection is kept if its entry does not say, in milliseconds. */
 const REST = 600_000;
-const LONGEST_SWEEP = 30_000;
 /** A shorter value would stand in other texts by chance, so it could not be masked. As for secrets. */
 const SHORTEST_VALUE = 8;
 
@@ -53,10 +53,9 @@ export class CallerConnections {
   readonly #server: ConnectionsOwner;
   readonly #entry: ServerEntry;
   readonly #names: readonly string[];
-  readonly #seats = new Map<string, OpenSeat>();
+  readonly #connections = new Map<string, CallerConnection>();
   /** Connections that are ending. */
   readonly #ending = new Set<Promise<void>>();
-  readonly #sweeper = new Timer();
   #limits: ServerLimits;
   #isClosed = false;
 
@@ -73,7 +72,7 @@ export class CallerConnections {
   }
 
   get size(): number {
-    return this.#seats.size;
+    return this.#connections.size;
   }
 
   get #name(): string {
@@ -81,13 +80,12 @@ export class CallerConnections {
   }
 
   lines(): LogLine[] {
-    return [...this.#seats.values()].flatMap(({ upstream }) => upstream.lines.all());
+    return [...this.#connections.values()].flatMap(({ upstream }) => upstream.lines.all());
   }
 
   /** Calls a tool over the connection of the call's caller. Rejects like `Upstream.call`. */
   call(tool: UpstreamTool, context: ToolContext): Promise<unknown> {
-    const { originOf } = this.#server.context;
-    const origin = originOf === undefined ? operatorOrigin : originOf(context.callId);
+    const origin = this.#server.context.originOf(context.callId);
     if (origin !== undefined) return this.use(origin, (upstream) => upstream.call(tool, context));
     const text = `The ${this.#name} keeps its callers apart, and who began this chain of calls is no longer known. Make the call anew.`;
     return Promise.reject(new UpstreamError("unavailable", text));
@@ -95,13 +93,13 @@ export class CallerConnections {
 
   /** Has work done over the connection of this caller. Rejects with an `UpstreamError` when the caller can have none. */
   async use<Result>(origin: Origin, work: (upstream: Upstream) => Promise<Result>): Promise<Result> {
-    const seat = await this.#enter(origin);
+    const connection = await this.#enter(origin);
     try {
-      return await work(seat.upstream);
+      return await work(connection.upstream);
     } finally {
-      seat.users--;
-      seat.usedAt = Date.now();
-      this.#endIfOver(seat);
+      connection.users--;
+      this.#rest(connection);
+      this.#endIfOver(connection);
     }
   }
 
@@ -113,37 +111,39 @@ export class CallerConnections {
 
   limit(limits: ServerLimits): void {
     this.#limits = limits;
-    for (const { upstream } of this.#seats.values()) upstream.limit(limits);
-    this.#sweepLater();
+    for (const connection of this.#connections.values()) {
+      connection.upstream.limit(limits);
+      this.#rest(connection);
+    }
   }
 
   /** Ends all connections, or those of one token. The next calls open others. Resolves when nothing of them is left. */
   async reset(owner?: string): Promise<void> {
-    for (const seat of [...this.#seats.values()])
-      if (owner === undefined || seat.owner === owner) this.#end(seat);
+    for (const connection of [...this.#connections.values()])
+      if (owner === undefined || connection.owner === owner) this.#end(connection);
     await Promise.all(this.#ending);
   }
 
   close(): Promise<void> {
     this.#isClosed = true;
-    this.#sweeper.clear();
     return this.reset();
   }
 
   /** Finds or opens the connection of this caller, and counts one more user of it. */
-  async #enter(origin: Origin): Promise<OpenSeat> {
+  async #enter(origin: Origin): Promise<CallerConnection> {
     const server = this.#server;
-    const { owner, connection } = origin;
+    const { owner, connection: client } = origin;
     const values = await this.#valuesOf(origin);
     const signIn = server.signIns.of(owner);
     if (signsInByToken(this.#entry) && !(await signIn?.isSignedIn())) throw notSignedIn(server.upstream);
     if (this.#isClosed) throw new UpstreamError("unavailable", `The ${this.#name} was stopped.`);
     const isPerSession = isolationOf(this.#entry) === "session";
     // A caller without any session has one connection for its token.
-    const session = isPerSession ? origin.sessionID || connection?.id : undefined;
+    const session = isPerSession ? origin.sessionID || client?.id : undefined;
     const id = hashValue([owner, session, [...values]]);
-    const known = this.#seats.get(id);
+    const known = this.#connections.get(id);
     if (known !== undefined) {
+      known.restTimer.clear();
       known.users++;
       return known;
     }
@@ -157,28 +157,27 @@ export class CallerConnections {
       limits,
       signIn,
       catalogue,
-      seat: { id, callerId, values, remedy },
+      caller: { id, callerId, values, remedy },
     });
-    const seat: OpenSeat = {
+    const connection: CallerConnection = {
       id,
       owner,
       upstream,
       users: 1,
-      usedAt: Date.now(),
+      restTimer: new Timer(),
       isOver: false,
       unwatch: undefined,
     };
-    this.#seats.set(id, seat);
+    this.#connections.set(id, connection);
     void upstream.start();
     // A session that the caller named itself may go on over other connections.
     if (isPerSession && origin.sessionID === "")
-      seat.unwatch = connection?.whenClosed(() => {
-        seat.isOver = true;
-        this.#endIfOver(seat);
+      connection.unwatch = client?.whenClosed(() => {
+        connection.isOver = true;
+        this.#endIfOver(connection);
       });
-    if (this.#sweeper.at === undefined) this.#sweepLater();
     server.context.onChange();
-    return seat;
+    return connection;
   }
 
   /** The values that the entry takes from the caller: headers of its request, or else secrets stored for its token. */
@@ -210,11 +209,11 @@ export class CallerConnections {
     const { connections: most, rest = REST } = limitsOf(this.#limits);
     // One token cannot take all connections from the others.
     const mostOfOne = isAdmin ? most : Math.ceil(most / 2);
-    const own = [...this.#seats.values()].filter((seat) => seat.owner === owner).length;
-    if (this.#seats.size < most && own < mostOfOne) return;
+    const own = [...this.#connections.values()].filter((connection) => connection.owner === owner).length;
+    if (this.#connections.size < most && own < mostOfOne) return;
     const whose =
-      this.#seats.size >= most
-        ? `has ${this.#seats.size} connections for its callers`
+      this.#connections.size >= most
+        ? `has ${this.#connections.size} connections for its callers`
         : `has ${own} of its ${most} connections for this token`;
     throw new UpstreamError(
       "busy",
@@ -226,36 +225,31 @@ export class CallerConnections {
    * Ends a connection that nobody uses, if its session is over or the server refused it. The next call may find that the
    * server takes the same credentials by now, or that the operator has mended it.
    */
-  #endIfOver(seat: OpenSeat): void {
-    const hasFailed = seat.upstream.state === "failed" || seat.upstream.state === "needs-auth";
-    if (seat.users === 0 && (seat.isOver || hasFailed)) this.#end(seat);
+  #endIfOver(connection: CallerConnection): void {
+    const hasFailed = connection.upstream.state === "failed" || connection.upstream.state === "needs-auth";
+    if (connection.users === 0 && (connection.isOver || hasFailed)) this.#end(connection);
   }
 
-  #end(seat: OpenSeat): void {
-    if (this.#seats.get(seat.id) !== seat) return;
-    this.#seats.delete(seat.id);
-    seat.unwatch?.();
-    const ending = seat.upstream.stop().finally(() => {
+  #end(connection: CallerConnection): void {
+    if (this.#connections.get(connection.id) !== connection) return;
+    this.#connections.delete(connection.id);
+    connection.restTimer.clear();
+    connection.unwatch?.();
+    const ending = connection.upstream.stop().finally(() => {
       this.#ending.delete(ending);
       // Another connection with the same values may have been opened meanwhile.
-      if (this.#seats.has(seat.id)) return;
+      if (this.#connections.has(connection.id)) return;
       const { key, context } = this.#server;
-      context.maskFor(`${key} ${seat.id}`, []);
+      context.maskFor(`${key} ${connection.id}`, []);
       context.onChange();
     });
     this.#ending.add(ending);
   }
 
-  #sweepLater(): void {
-    this.#sweeper.clear();
-    if (this.#isClosed || this.#seats.size === 0) return;
-    const { rest = REST } = this.#limits;
-    this.#sweeper.set(Math.min(rest, LONGEST_SWEEP), () => {
-      const limit = Date.now() - rest;
-      for (const seat of [...this.#seats.values()])
-        if (seat.users === 0 && seat.usedAt <= limit) this.#end(seat);
-      this.#sweepLater();
-    });
+  /** Begins to wait for the next user of a connection that nobody uses. */
+  #rest(connection: CallerConnection): void {
+    if (connection.users === 0)
+      connection.restTimer.set(this.#limits.rest ?? REST, () => this.#end(connection));
   }
 }
 

@@ -47,9 +47,9 @@ export type ServerReasonCode = (typeof serverReasonCodes)[number];
 export type ServerReason = CodedReason<ServerReasonCode>;
 type Why = Omit<ServerReason, "reason">;
 
-/** What is known about a refusal besides its text. */
+/** The facts about a refusal that are known besides its text. */
 export interface RefusalFacts {
-  /** What happened, where the kind of the error does not say it all. */
+  /** The code of the reason, and its values, if the kind of the error is not enough to tell them. */
   readonly why?: Why | undefined;
   /** The code of a JSON-RPC error. */
   readonly code?: number | undefined;
@@ -138,7 +138,7 @@ export function commandFor(action: string, ...words: readonly string[]): string 
   return ["toolrack mcp-servers", action, ...words.map(shellQuote)].join(" ");
 }
 
-/** What is said where an API needs the sign-in of a person, and there is none. */
+/** The reason of an API at which a person has to sign in, and nobody has. */
 export function notSignedIn(key: string): ServerReason {
   const reason = `Nobody has signed in at the API "${key}". Sign in: toolrack apis login ${shellQuote(key)}, or on its page in the console.`;
   return { reason, code: "not_signed_in", details: { key } };

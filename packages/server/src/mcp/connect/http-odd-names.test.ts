@@ -1,5 +1,4 @@
 import { expect, it, vi } from "vitest";
-import { unknownRack } from "../../calls/rack-identity.ts";
 import type { ServerContext } from "./server-context.ts";
 import { type ScriptedCall, ScriptedHttpServer } from "./testing/scripted-http-server.fixture.ts";
 import { UpstreamRack } from "./testing/upstream-rack.fixture.ts";
@@ -75,8 +74,13 @@ it("a server whose tools cannot be hung up is tried again, and says why", async 
   await using rack = await UpstreamRack.create();
   const reached = Promise.withResolvers<void>();
   const context = {
-    surroundings: { directory: rack.directory, environment: {}, secret: async () => undefined },
-    identity: unknownRack(),
+    surroundings: {
+      directory: rack.directory,
+      environment: {},
+      secret: async () => undefined,
+      setting: async () => undefined,
+    },
+    identity: { id: "here", above: [] },
     clientInfo: { name: "test", version: "0" },
     packages: { install: () => Promise.reject(new Error("nothing is installed here")) },
     mask: (text: string) => text,

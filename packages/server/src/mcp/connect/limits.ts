@@ -1,3 +1,4 @@
+import { whenAborted } from "../../helpers/index.ts";
 import type { ServerLimits } from "./config/entry.ts";
 import { UpstreamError } from "./failures.ts";
 
@@ -59,16 +60,15 @@ export class Bulkhead {
     const { signal } = call;
     return new Promise((resolve, reject) => {
       const admit = () => {
-        signal.removeEventListener("abort", giveUp);
+        unfollow();
         this.inside++;
         resolve();
       };
-      const giveUp = () => {
+      this.#waiting.add(admit);
+      const unfollow = whenAborted(signal, () => {
         this.#waiting.delete(admit);
         reject(signal.reason);
-      };
-      this.#waiting.add(admit);
-      signal.addEventListener("abort", giveUp, { once: true });
+      });
     });
   }
 

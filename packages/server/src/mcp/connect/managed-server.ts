@@ -3,6 +3,7 @@ import { hashValue } from "@toolrack/core/internal";
 import { type Origin, operatorOrigin } from "../../calls/index.ts";
 import { reasonOf } from "../../helpers/index.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";
+import type { ListName } from "../wire/index.ts";
 import { CallerConnections } from "./caller-connections.ts";
 import {
   approvedParts,
@@ -30,7 +31,6 @@ import { namedValues } from "./config/resolve-entry.ts";
 import { commandFor, nameOf, type ServerReason } from "./failures.ts";
 import { McpOfferings } from "./offerings.ts";
 import type { Verdict } from "./protocol/messages.ts";
-import type { ListName } from "./protocol/subscriptions.ts";
 import type { ServerContext } from "./server-context.ts";
 import { ServerSignIns } from "./sign-in/server-sign-ins.ts";
 import { type AbortableRequest, Upstream, type UpstreamOwner } from "./upstream.ts";
@@ -52,8 +52,8 @@ export class ManagedServer implements UpstreamOwner {
   readonly pins: ToolPins;
   wanted: WantedServer;
   /**
-   * The connection that all callers share. Of a server that keeps callers apart, it only reads the lists, and where callers
-   * act with their own credentials, not even that.
+   * The connection that all callers share. If the server keeps its callers apart, this connection only reads the lists. If
+   * the lists can be read only with the credentials of a caller, it is never opened.
    */
   upstream: Upstream;
   /** The connections of single callers. Undefined when all callers share one. */
@@ -104,12 +104,12 @@ export class ManagedServer implements UpstreamOwner {
     const pins = await ToolPins.open(wanted.key, store, pinning, logger);
     const server = new ManagedServer(wanted, await store.get(wanted.key), pins, context);
     server.apply();
-    context.offerings?.add(server.#offerings);
+    context.offerings.add(server.#offerings);
     void server.#start(operatorOrigin);
     return server;
   }
 
-  /** Begins with no connections of callers. Resolves when the lists are read, or cannot be read now. Never rejects. */
+  /** Also ends the connections of callers. Resolves when the lists are read, or cannot be read now. Never rejects. */
   async restart(origin: Origin = operatorOrigin): Promise<void> {
     await this.connections?.reset();
     await (this.#isPersonal ? this.#start(origin) : this.upstream.restart());
@@ -239,7 +239,7 @@ export class ManagedServer implements UpstreamOwner {
 
   async close(): Promise<void> {
     const { offerings, maskFor } = this.context;
-    offerings?.remove(this.#offerings.key);
+    offerings.remove(this.#offerings.key);
     this.registered.clear();
     await Promise.all([this.upstream.stop(), this.connections?.close()]);
     await this.#keeping;

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { hashValue, redact } from "@toolrack/core/internal";
 import { MaskedValues } from "../../access/index.ts";
-import { type Origin, operatorOrigin, problemOfOwnEntry, readRacks, unknownRack } from "../../calls/index.ts";
+import { type Origin, operatorOrigin, problemOfOwnEntry, readRacks } from "../../calls/index.ts";
 import { problemOfKey, type RackItem, upstreamOrigin } from "../../config/index.ts";
 import { reasonOf, watchFile } from "../../helpers/index.ts";
 import { readServerAddress } from "../../helpers/server-address.ts";
@@ -66,7 +66,7 @@ export class McpServers {
   private constructor(options: McpServersOptions, names: RackNames) {
     this.#options = options;
     this.#path = resolve(options.directory, options.file ?? "mcp.json");
-    this.#apisPath = resolve(options.directory, options.apisFile ?? "apis.json");
+    this.#apisPath = resolve(options.directory, "apis.json");
     const { secrets, setting, directory } = options;
     const masked = new MaskedValues(() => secrets.values());
     this.#context = {
@@ -76,11 +76,8 @@ export class McpServers {
         directory,
         environment: process.env,
         secret: (name) => secrets.get(name),
-        setting: async (name) => setting?.(name),
+        setting,
       },
-      identity: options.identity ?? unknownRack(),
-      clientInfo: options.clientInfo ?? { name: "toolrack", version: "0" },
-      pinning: options.pinning ?? "quarantine",
       mask: (text) => String(redact(text, { values: masked.refresh() })),
       maskFor: (key, values) => secrets.maskFor(`mcp-server ${key}`, values),
       onNames: (key) => {
@@ -153,9 +150,10 @@ export class McpServers {
         const apis = await readApisFile(this.#apisPath);
         this.#file = joinedFiles(await readMcpFile(this.#path), apis, this.#apisPath);
         this.fileProblem = undefined;
+        const { entries, problems } = this.#file;
         // Invalid entries with a valid key are listed as servers, which report their problem.
-        const unlisted = [...this.#file.problems].filter(([key]) => !this.#file.invalid.has(key));
-        for (const [, problem] of unlisted) this.#options.logger.warn(problem);
+        const isListed = (key: string) => "reason" in (entries.get(key) ?? {});
+        for (const [key, problem] of problems) if (!isListed(key)) this.#options.logger.warn(problem);
       } catch (thrown) {
         this.fileProblem = `${sentence(reasonOf(thrown))} The servers go on as the file last said.`;
         this.#options.logger.warn(this.fileProblem);
@@ -239,7 +237,7 @@ export class McpServers {
 
   /** The tools of a server, in the order in which the server lists them. */
   tools(key: string): McpToolView[] {
-    return toolViewsOf(this.#require(key), this.#context.names);
+    return toolViewsOf(this.#require(key));
   }
 
   add(key: string, given: unknown): Promise<McpServerView> {
@@ -267,7 +265,7 @@ export class McpServers {
       const server = this.#require(key);
       if (entry !== undefined) this.#refuseFile(server, "changed");
       for (const name of Object.keys(tools)) requireTool(server, name);
-      refuseDoubles(server, tools, this.#context.names);
+      refuseDoubles(server, tools);
       if (entry !== undefined || enabled !== undefined) {
         const checked = entry === undefined ? undefined : await checkedEntry(entry, server.wanted);
         await this.#options.store.put(key, { entry: checked, enabled });
@@ -351,7 +349,7 @@ export class McpServers {
     if (names === undefined && this.#require(key).wanted.isHeld) {
       // Approves an entry that a tool call wrote into the file, as it is written now.
       await this.#inTurn(async () => {
-        await this.#options.unapproved?.approveServer(key, this.#file.given.get(key));
+        await this.#options.unapproved.approveServer(key, this.#file.entries.get(key)?.given);
         await this.#reconcile();
       });
     }
@@ -395,7 +393,7 @@ export class McpServers {
       path: this.#path,
       logger: this.#options.logger,
       last: (key) => this.#servers.get(key)?.wanted,
-      heldBack: await this.#options.unapproved?.servers(),
+      heldBack: await this.#options.unapproved.servers(),
     });
     const removed = [...this.#servers.values()].filter(({ key }) => !wanted.has(key));
     for (const { key } of removed) this.#servers.delete(key);

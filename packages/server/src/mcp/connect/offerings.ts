@@ -13,9 +13,8 @@ import type {
 } from "../../calls/index.ts";
 import { bestFit, isReservedFrom } from "../../calls/index.ts";
 import { type RackItem, upstreamOrigin } from "../../config/index.ts";
-import { isRecord } from "../../helpers/index.ts";
+import { asRecord, isRecord, RecentMap } from "../../helpers/index.ts";
 import { SOURCE } from "./catalogue/catalogue.ts";
-import { completionAnswer, promptAnswer, resourceAnswer } from "./catalogue/tool.ts";
 import { describeFailure, UpstreamError } from "./failures.ts";
 import type { Message } from "./protocol/messages.ts";
 import type { AbortableRequest, Upstream, UpstreamOwner } from "./upstream.ts";
@@ -214,6 +213,47 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
+/** Checks the answer to `prompts/get`. Throws when it is invalid. */
+function promptAnswer(given: unknown): PromptAnswer {
+  const isMessage = (message: unknown) => {
+    const { role, content } = asRecord(message);
+    return (role === "user" || role === "assistant") && typeof asRecord(content).type === "string";
+  };
+  const { messages, description, ...rest } = asRecord(given);
+  if (!Array.isArray(messages) || !messages.every(isMessage))
+    throw oddAnswer("prompts/get", "messages with a role and a content");
+  const text = typeof description === "string" ? { description } : {};
+  // Checked above, except the members that each content type needs.
+  return { ...rest, messages, ...text } as unknown as PromptAnswer;
+}
+
+/** Checks the answer to `resources/read`. Throws when it is invalid. */
+function resourceAnswer(given: unknown): ResourceAnswer {
+  const isContent = (content: unknown) => {
+    const { uri, text, blob } = asRecord(content);
+    return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
+  };
+  const { contents } = asRecord(given);
+  if (!Array.isArray(contents) || !contents.every(isContent))
+    throw oddAnswer("resources/read", "contents with a uri and a text or blob");
+  return given as unknown as ResourceAnswer; // The contents were checked above.
+}
+
+/** Checks the answer to `completion/complete`. An invalid answer becomes one without values. */
+function completionAnswer(given: unknown): CompletionAnswer {
+  const { values, total, hasMore } = asRecord(asRecord(given).completion);
+  return {
+    values: Array.isArray(values) ? values.filter((value) => typeof value === "string").slice(0, 100) : [],
+    ...(typeof total === "number" && Number.isInteger(total) ? { total } : {}),
+    ...(typeof hasMore === "boolean" ? { hasMore } : {}),
+  };
+}
+
+function oddAnswer(method: string, wanted: string): UpstreamError {
+  const text = `Its answer to ${method} cannot be used: it must have ${wanted}. Tell whoever runs the server.`;
+  return new UpstreamError("broken", text);
+}
+
 /**
  * How many linked resources are remembered per server. The resource whose last link is the oldest is forgotten first.
  */
@@ -230,7 +270,9 @@ export class LinkedResources {
    * The linked resources, by address. `sources`: the tools and prompts whose results linked to the resource, by
    * their names on the rack. `at`: when the last of these results came, on the `performance` clock.
    */
-  readonly #links = new Map<string, { readonly sources: Map<string, RackItem>; readonly at: number }>();
+  readonly #links = new RecentMap<string, { readonly sources: Map<string, RackItem>; readonly at: number }>(
+    MOST_LINKS,
+  );
 
   /**
    * Remembers the resource that a block of a result links to or contains. `source`: the tool or prompt that
@@ -242,10 +284,7 @@ export class LinkedResources {
     if (typeof uri !== "string" || uri.length > LONGEST_URI || isReservedFrom(SOURCE, uri)) return;
     const sources = this.#links.get(uri)?.sources ?? new Map<string, RackItem>();
     sources.set(source.name, source);
-    this.#links.delete(uri);
     this.#links.set(uri, { sources, at: performance.now() });
-    const oldest = this.#links.keys().next();
-    if (this.#links.size > MOST_LINKS && oldest.value !== undefined) this.#links.delete(oldest.value);
   }
 
   /**

@@ -12,41 +12,36 @@ import type { VaultSecrets } from "./sign-in/stored-sign-in.ts";
 
 export interface McpServersOptions {
   readonly registry: ToolRegistry;
-  readonly offerings?: Offerings;
+  readonly offerings: Offerings;
   readonly store: McpServerStore;
   readonly secrets: Pick<Secrets, "values" | "maskFor" | "list"> & VaultSecrets;
   /** Finds a setting of the workspace by its name. */
-  readonly setting?: (name: string) => Promise<string | undefined>;
-  /** Finds who began the chain that a call belongs to. Default: all calls are the operator's. */
-  readonly originOf?: (callId: string) => Origin | undefined;
+  readonly setting: (name: string) => Promise<string | undefined>;
+  /** Finds who began the chain that a call belongs to. */
+  readonly originOf: (callId: string) => Origin | undefined;
   readonly logger: Logger;
   /** The folder of the workspace. */
   readonly directory: string;
   /** The file with `mcpServers`, relative to the workspace. Default `mcp.json`. */
-  readonly file?: string;
-  /** The file with `apis`, relative to the workspace. Default `apis.json`. */
-  readonly apisFile?: string;
-  /** Entries of the file that wait for an admin because a tool call wrote them. Default: none. */
-  readonly unapproved?: Pick<Unapproved, "servers" | "approveServer">;
-  /** What happens when the definition of a tool changes. Default `quarantine`. */
-  readonly pinning?: PinningPolicy;
+  readonly file?: string | undefined;
+  /** Entries of the file that wait for an admin because a tool call wrote them. */
+  readonly unapproved: Pick<Unapproved, "servers" | "approveServer">;
+  /** What happens when the definition of a tool changes. */
+  readonly pinning: PinningPolicy;
   /** Installs the npm packages of servers. */
   readonly packages: PackageStore;
-  /** Reads the description of an API. Default: there are no APIs. */
-  readonly openApi?: OpenApi | undefined;
-  /** Which rack this is, so that circles of racks are noticed. Default: a rack without a workspace. */
-  readonly identity?: RackIdentity;
+  /** Reads the description of an API. */
+  readonly openApi: OpenApi;
+  /** Which rack this is, so that circles of racks are noticed. */
+  readonly identity: RackIdentity;
   /** Our name and version, sent to servers. */
-  readonly clientInfo?: ClientInfo;
+  readonly clientInfo: ClientInfo;
 }
 
 /** What all servers of a rack share. */
 export interface ServerContext extends McpServersOptions {
   /** Masks secrets in everything that comes from a server or is written about it. */
   readonly mask: (text: string) => string;
-  readonly identity: RackIdentity;
-  readonly clientInfo: ClientInfo;
-  readonly pinning: PinningPolicy;
   readonly surroundings: Surroundings;
   readonly names: RackNames;
   /**

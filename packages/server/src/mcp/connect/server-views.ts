@@ -1,6 +1,5 @@
 import { McpServerError, type ToolOverride } from "../../store/index.ts";
 import { instructionsAsTool, ownMember, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
-import type { RackNames } from "./catalogue/rack-names.ts";
 import { isOffered } from "./catalogue/tool.ts";
 import { hashOfPin, pinOf, type ToolPin } from "./catalogue/tool-approvals.ts";
 import { type UncheckedItem, uncheckedIn } from "./catalogue/usable-schema.ts";
@@ -123,7 +122,8 @@ function instructionsView({
 }
 
 /** All tools of the server, in the order in which the server lists them. */
-export function toolViewsOf(server: ManagedServer, names: Pick<RackNames, "nameOf">): McpToolView[] {
+export function toolViewsOf(server: ManagedServer): McpToolView[] {
+  const { names } = server.context;
   const { rename = {}, ...choices } = server.wanted.entry.toolrack?.tools ?? {};
   return server.upstream.catalogue.tools.map((tool) => {
     const { name, description } = tool;
@@ -171,13 +171,9 @@ export function requireTool(server: ManagedServer, name: string, hash?: string):
 export type ToolOverrides = Readonly<Record<string, ToolOverride | null>>;
 
 /** Throws when a tool would get the name of another tool of the server. Upper and lower case count as equal. */
-export function refuseDoubles(
-  server: ManagedServer,
-  overrides: ToolOverrides,
-  names: Pick<RackNames, "nameOf">,
-): void {
-  const before = toolViewsOf(server, names);
-  const nameOf = (name: string) => names.nameOf(server.key, name);
+export function refuseDoubles(server: ManagedServer, overrides: ToolOverrides): void {
+  const before = toolViewsOf(server);
+  const nameOf = (name: string) => server.context.names.nameOf(server.key, name);
   for (const [name, override] of Object.entries(overrides)) {
     if (override?.rename === undefined) continue;
     const rackName = nameOf(override.rename);

@@ -1,8 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ToolContext } from "@toolrack/core";
-import { problemOfCircle, problemOfOwnEntry, problemOfStart, racksFor } from "../../calls/index.ts";
+import { problemOfCircle, problemOfOwnEntry, problemOfStart } from "../../calls/index.ts";
 import { type ReasonDetails, reasonOf, unlessAborted } from "../../helpers/index.ts";
 import { readServerAddress } from "../../helpers/server-address.ts";
+import { type ListName, lists } from "../wire/index.ts";
 import {
   type Catalogue,
   changedLists,
@@ -42,7 +43,6 @@ import {
   validVerdict,
 } from "./protocol/messages.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
-import { type ListName, lists } from "./protocol/subscriptions.ts";
 import type { ServerContext } from "./server-context.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
@@ -96,15 +96,15 @@ export interface UpstreamOwner {
   updated(uri: string): void;
 }
 
-/** Whose connection it is, where the server keeps its callers apart. */
-export interface CallerSeat {
+/** The caller to whom a connection belongs, if the server keeps its callers apart. */
+export interface ConnectionCaller {
   /** Unlike that of any other open connection to the server. */
   readonly id: string;
   /** The value of `${callerId}`: of letters, digits, `_` and `-`. */
   readonly callerId: string;
-  /** What the entry takes from the caller, by name. */
+  /** The values that the entry takes from the caller, by name. */
   readonly values: ReadonlyMap<string, string>;
-  /** What to do when the server refuses these values. Undefined where there are none. */
+  /** Advice for a caller whose values the server refuses. Undefined when there are no values. */
   readonly remedy: string | undefined;
 }
 
@@ -115,7 +115,7 @@ interface UpstreamOptions {
   /** What the server offered in an earlier run. */
   readonly catalogue: Catalogue | undefined;
   /** Undefined for the connection that all callers share. */
-  readonly seat?: CallerSeat;
+  readonly caller?: ConnectionCaller;
 }
 
 /** A request that can be given up while it waits. */
@@ -535,11 +535,10 @@ export class Upstream {
   /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
     const { key, wanted, place, context } = this.#owner;
-    const { identity, clientInfo, packages, openApi } = context;
-    const { signIn, seat } = this.#options;
+    const { signIn, caller } = this.#options;
     if (wanted.invalid !== undefined) throw new ConfigurationError(wanted.invalid.reason);
-    refuseCircle(problemOfStart(identity));
-    const own = seat && { callerId: seat.callerId, caller: (name: string) => seat.values.get(name) };
+    refuseCircle(problemOfStart(context.identity));
+    const own = caller && { callerId: caller.callerId, caller: (name: string) => caller.values.get(name) };
     const surroundings = { ...context.surroundings, ...own };
     const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings);
     const { directory } = surroundings;
@@ -547,7 +546,7 @@ export class Upstream {
     refuseCircle(problemOfOwnEntry(this.entry, directory, address));
     // The values must be masked before the server can send anything.
     this.#maskValues(credentialsIn(entry, this.entry));
-    // Where a person signs in at an API is known once its description is read; its calls ask for tokens themselves.
+    // The description of an API says where a person signs in, so it is read without a token. Calls ask for tokens themselves.
     const credentials = this.entry.api === undefined ? await signIn?.headers() : undefined;
     this.#sent = credentials;
     // Imported late: a workspace without upstream servers never loads the client.
@@ -564,26 +563,22 @@ export class Upstream {
       protocol: this.entry.toolrack?.protocol,
       fingerprint: fingerprintOf(this.entry),
       lines: this.lines,
-      clientInfo,
-      racks: racksFor(identity),
-      packages,
-      openApi,
-      timeout: this.#limits.connect,
-      questionTimeout: this.#limits.question,
+      context,
+      limits: this.#limits,
       signal,
     });
   }
 
   #maskValues(found: readonly string[]): void {
     const { key, context } = this.#owner;
-    const { seat } = this.#options;
-    if (seat === undefined) {
+    const { caller } = this.#options;
+    if (caller === undefined) {
       context.maskFor(key, found);
       return;
     }
     // The id of a token is no secret: records name it.
-    const secret = found.filter((value) => value !== seat.callerId);
-    context.maskFor(`${key} ${seat.id}`, [...secret, ...seat.values.values()]);
+    const secret = found.filter((value) => value !== caller.callerId);
+    context.maskFor(`${key} ${caller.id}`, [...secret, ...caller.values.values()]);
   }
 
   /** Reads what the server offers, then makes its session the current one. */
@@ -597,7 +592,7 @@ export class Upstream {
         if (isUsed) this.#rereading.soon();
       },
       onResourceUpdated: (uri) => {
-        if (this.#options.seat === undefined) this.#owner.updated(uri);
+        if (this.#options.caller === undefined) this.#owner.updated(uri);
       },
       onLost: (reason) => this.#lose(session, reason),
     });
@@ -667,7 +662,7 @@ export class Upstream {
     // A server that leads back to this rack offers the rack's own tools, which would be listed twice.
     if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
     const { mask } = this.#owner.context;
-    const remedy = this.#options.seat?.remedy;
+    const remedy = this.#options.caller?.remedy;
     const explanation = this.lines.explanation(this.#attemptAt);
     const canSignIn = signIn !== undefined;
     const { state, ...why } = stateAfter(thrown, { key: this.key, canSignIn, mask, remedy, explanation });
@@ -724,7 +719,7 @@ export class Upstream {
   /** Keeps the former catalogue when the new one cannot be applied. */
   #take(catalogue: Catalogue, changed: readonly ListName[]): void {
     const before = this.catalogue;
-    const values = this.#options.seat?.values.values() ?? [];
+    const values = this.#options.caller?.values.values() ?? [];
     this.catalogue = catalogue;
     try {
       if (changed.length > 0) this.#owner.take(withoutValues(catalogue, values), changed, this);

@@ -2,6 +2,7 @@ import { type CallClient, Tool, type ToolInfo, type ToolRegistry } from "@toolra
 import { type Grant, masterGrant } from "../../access/index.ts";
 import { isMetaTool, type OfferingReader, type Origin } from "../../calls/index.ts";
 import type { RackItem } from "../../config/index.ts";
+import { RecentMap } from "../../helpers/index.ts";
 import type { ClientInfo, ConnectedClient, Era } from "../wire/index.ts";
 
 /** The part of the rack that `/mcp/{expert}` serves. */
@@ -109,7 +110,7 @@ const LONGEST_TEXT = 100;
 export class ConnectedClients {
   readonly #registry: ToolRegistry;
   /** The client that sent the latest request is at the end. */
-  readonly #clients = new Map<string, SeenClient>();
+  readonly #clients = new RecentMap<string, SeenClient>(MOST_CLIENTS);
   readonly #listeners = new Set<(client: ConnectedClient) => void>();
   /** The client at the end of `#clients`, as its request named it: mostly the next request is its too. */
   #latest: { readonly name: string; readonly version: string; readonly seen: SeenClient } | undefined;
@@ -148,13 +149,10 @@ export class ConnectedClients {
       listedVersion: undefined,
     };
     seen.lastSeenAt = Date.now();
-    this.#clients.delete(key);
     this.#clients.set(key, seen);
     this.#latest = { name, version, seen };
     if (method === "tools/list") this.#noteList(seen);
     if (known !== undefined && method !== "initialize") return;
-    const [oldest] = this.#clients.keys();
-    if (this.#clients.size > MOST_CLIENTS && oldest !== undefined) this.#clients.delete(oldest);
     for (const listener of this.#listeners) listener(this.#describe(seen));
   }
 

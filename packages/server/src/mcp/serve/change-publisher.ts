@@ -2,8 +2,10 @@ import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ToolRegistry } from "@toolrack/core";
 import type { Offerings } from "../../calls/index.ts";
+import { RecentMap } from "../../helpers/index.ts";
+import { lists as allKinds, type ListName } from "../wire/index.ts";
 import { type Caller, type ExpertResolver, type ExpertView, mayUseExpert } from "./caller.ts";
-import type { Listener, ListKind } from "./session.ts";
+import type { Listener } from "./session.ts";
 import type { ToolLists } from "./tool-lists.ts";
 
 /** How long changes are gathered before clients are told, in milliseconds. A reload makes several changes. */
@@ -18,14 +20,12 @@ interface PublisherServices extends ExpertSource {
 }
 
 /** What the clients with the same identity were last known to see in each list. */
-interface View extends Readonly<Record<ListKind, KnownList>> {
+interface View extends Readonly<Record<ListName, KnownList>> {
   /** The version of the rack when the tools were last compared. */
   comparedVersion: number | undefined;
   /** The version of the clients' expert that these lists belong to. Undefined without an expert. */
   expertVersion: string | number | undefined;
 }
-
-const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 
 /**
  * Tells clients which of their lists have changed. A source may report a change that a client cannot see,
@@ -35,12 +35,12 @@ const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 export class ChangePublisher {
   readonly #services: PublisherServices;
   readonly #listeners = new Map<Listener, Caller>();
-  /** The views by identity, the least recently used first. */
-  readonly #views = new Map<string, View>();
+  /** The views by identity. */
+  readonly #views = new RecentMap<string, View>(MOST_VIEWS);
   readonly #stops: readonly (() => void)[];
   #gathering: NodeJS.Timeout | undefined;
   /** Lists that may have changed since clients were last told. */
-  readonly #maybeChanged = new Set<ListKind>();
+  readonly #maybeChanged = new Set<ListName>();
   #isStopped = false;
 
   constructor(services: PublisherServices) {
@@ -54,7 +54,7 @@ export class ChangePublisher {
         // Skills appear among the resources.
         else this.#gather([change.kind === "prompts" ? "prompts" : "resources"]);
       }),
-      services.onExpertsChanged?.(() => this.#gather(allKinds, this.#viewsOfChangedExperts())) ?? (() => {}),
+      services.onExpertsChanged(() => this.#gather(allKinds, this.#viewsOfChangedExperts())),
     ];
   }
 
@@ -80,7 +80,7 @@ export class ChangePublisher {
   }
 
   /** `concerned`: the views whose lists may have changed. Default: all. */
-  #gather(kinds: readonly ListKind[], concerned: Iterable<View> = this.#views.values()): void {
+  #gather(kinds: readonly ListName[], concerned: Iterable<View> = this.#views.values()): void {
     for (const kind of kinds) this.#maybeChanged.add(kind);
     for (const view of concerned) for (const kind of kinds) view[kind].markMaybeChanged();
     this.#gathering ??= setTimeout(() => {
@@ -95,7 +95,7 @@ export class ChangePublisher {
     for (const { expert, identity } of this.#listeners.values()) {
       const view = this.#views.get(identity);
       if (expert === undefined || view === undefined) continue;
-      const { version } = this.#services.expertById?.(expert.id) ?? { version: undefined };
+      const version = this.#services.expertById(expert.id)?.version;
       if (version !== undefined && version === view.expertVersion) continue;
       view.expertVersion = version;
       changed.add(view);
@@ -128,8 +128,8 @@ export class ChangePublisher {
   async #compare(
     view: View,
     caller: Caller,
-    kinds: readonly ListKind[],
-    changed: (kind: ListKind) => void,
+    kinds: readonly ListName[],
+    changed: (kind: ListName) => void,
   ): Promise<void> {
     // Must come before the comparison, which makes a new list and so changes `lastMade`.
     const wasMissed = kinds.includes("tools") && this.#hasMissed(view, caller);
@@ -154,7 +154,7 @@ export class ChangePublisher {
     return comparedVersion !== undefined && made !== undefined && made > comparedVersion && made < version;
   }
 
-  #read(kind: ListKind, caller: Caller): unknown {
+  #read(kind: ListName, caller: Caller): unknown {
     const { lists, offerings } = this.#services;
     if (kind === "tools") return lists.of(caller).tools;
     const reader = caller.reader(new AbortController().signal);
@@ -175,10 +175,7 @@ export class ChangePublisher {
       comparedVersion: undefined,
       expertVersion: expert?.version,
     };
-    this.#views.delete(identity);
     this.#views.set(identity, view);
-    const [oldest] = this.#views.keys();
-    if (this.#views.size > MOST_VIEWS && oldest !== undefined) this.#views.delete(oldest);
     return view;
   }
 }
@@ -222,12 +219,12 @@ async function digestOf(read: () => unknown): Promise<string | undefined> {
 }
 
 export interface ExpertSource {
-  /** Finds an expert by its name or id. Missing when there are no experts. */
-  readonly experts?: ExpertResolver;
+  /** Finds an expert by its name or id. */
+  readonly experts: ExpertResolver;
   /** Finds an expert by its id alone, because an expert may have the id of another one as its name. */
-  readonly expertById?: (id: string) => ExpertView | undefined;
+  readonly expertById: (id: string) => ExpertView | undefined;
   /** Calls the listener whenever an expert may have changed. Returns a function that stops it. */
-  readonly onExpertsChanged?: (listener: () => void) => () => void;
+  readonly onExpertsChanged: (listener: () => void) => () => void;
 }
 
 interface Watched {
@@ -240,13 +237,13 @@ interface Watched {
  * removed or they may no longer use it. Watching costs nothing until an expert changes.
  */
 export class ExpertWatch {
-  readonly #find: (id: string) => ExpertView | undefined;
+  readonly #source: ExpertSource;
   readonly #watched = new Set<Watched>();
   readonly #unsubscribe: () => void;
 
-  constructor({ expertById = () => undefined, onExpertsChanged = () => () => {} }: ExpertSource) {
-    this.#find = expertById;
-    this.#unsubscribe = onExpertsChanged(() => {
+  constructor(source: ExpertSource) {
+    this.#source = source;
+    this.#unsubscribe = source.onExpertsChanged(() => {
       for (const watched of [...this.#watched]) this.#check(watched);
     });
   }
@@ -274,7 +271,7 @@ export class ExpertWatch {
     const { caller, end } = watched;
     const { expert, grant } = caller;
     if (expert === undefined || !this.#watched.has(watched)) return;
-    const now = this.#find(expert.id);
+    const now = this.#source.expertById(expert.id);
     if (now !== undefined && mayUseExpert(grant, now)) return caller.renew(now);
     this.#watched.delete(watched);
     // Open requests of a removed expert see no tools any more.

@@ -65,7 +65,7 @@ const common: Readonly<Record<string, Handler>> = {
  */
 function onceStarted(handle: Handler): Handler {
   return (serving, request) => {
-    const starting = serving.starting?.();
+    const starting = serving.starting();
     if (starting === undefined || request.meta[racksKey] === true) return handle(serving, request);
     return starting.then(() => handle(serving, request));
   };

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
 import { openStore } from "../../store/store.ts";
 import { McpMount } from "./http.ts";
-import { JoinedClients } from "./joined-clients.ts";
+import { JoinedClients } from "./stdio.ts";
 import { openLegacySession } from "./testing/legacy-session.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { type Era, ServedRack, toolFile } from "./testing/served-rack.ts";

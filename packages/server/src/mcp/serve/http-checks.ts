@@ -1,11 +1,14 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { ToolInfo } from "@toolrack/core";
 import { toDefinition } from "@toolrack/core/format";
-import { isRecord } from "../../helpers/index.ts";
+import { asRecord, isRecord } from "../../helpers/index.ts";
 import { HttpError } from "../../http/wire/index.ts";
 import {
+  decodeHeader,
   type Envelope,
   errorText,
+  type HeaderParameter,
+  headerParameters,
   legacyVersions,
   metaKeys,
   modernVersion,
@@ -17,6 +20,7 @@ import {
   type RpcRequest,
   readEnvelope,
   readRpc,
+  repeatedValue,
   rpcCodes,
   unsupportedVersion,
 } from "../wire/index.ts";
@@ -81,7 +85,7 @@ function requireHeader(
   value: string | number | boolean,
 ): void {
   const sent = given?.toString();
-  const decoded = sent === undefined ? undefined : decode(sent);
+  const decoded = sent === undefined ? undefined : decodeHeader(sent);
   const isSame =
     typeof value === "number" ? decoded !== "" && Number(decoded) === value : decoded === String(value);
   if (isSame) return;
@@ -96,56 +100,23 @@ function mismatch(sent: string | undefined, body: string): RpcError {
   return new RpcError(rpcCodes.headerMismatch, message, { mismatch: { header, body } });
 }
 
-interface DeclaredHeader {
-  /** The name of the header, in lower case, as Node writes header names. */
-  readonly header: string;
-  readonly path: readonly string[];
-}
-
 /**
  * For each tool, the arguments that a client must repeat in headers. A new version of a tool is another
  * object, so an entry never goes out of date.
  */
-const declaredBy = new WeakMap<ToolInfo, readonly DeclaredHeader[]>();
+const declaredBy = new WeakMap<ToolInfo, readonly HeaderParameter[]>();
 
 /** Throws an `RpcError` when the arguments of a call and the headers that its tool declares in its schema disagree. */
 export function checkParamHeaders(tool: ToolInfo, args: unknown, headers: IncomingHttpHeaders): void {
   let declared = declaredBy.get(tool);
   if (declared === undefined) {
-    declared = findDeclared(toDefinition(tool).inputSchema, []);
+    declared = headerParameters(asRecord(toDefinition(tool).inputSchema));
     declaredBy.set(tool, declared);
   }
-  for (const { header, path } of declared) {
-    const value = path.reduce<unknown>((at, key) => (isRecord(at) ? at[key] : undefined), args);
-    if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") {
-      requireHeader(header, headers[header], path.join("."), value);
-    }
-  }
-}
-
-function findDeclared(schema: unknown, path: readonly string[]): DeclaredHeader[] {
-  if (!isRecord(schema)) return [];
-  const { properties, "x-mcp-header": name } = schema;
-  const own =
-    typeof name === "string" && path.length > 0 ? [{ header: `mcp-param-${name.toLowerCase()}`, path }] : [];
-  const below = Object.entries(isRecord(properties) ? properties : {});
-  return [...own, ...below.flatMap(([key, part]) => findDeclared(part, [...path, key]))];
-}
-
-const decoder = new TextDecoder("utf-8", { fatal: true });
-
-/**
- * Decodes the value of a header. A client sends a value that a header cannot hold as `=?base64?…?=`. Returns
- * undefined when that is not base64 of text in UTF-8.
- */
-function decode(value: string): string | undefined {
-  const inner = /^=\?base64\?(.*)\?=$/.exec(value)?.[1];
-  if (inner === undefined) return value;
-  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(inner)) return undefined;
-  try {
-    return decoder.decode(Buffer.from(inner, "base64"));
-  } catch {
-    return undefined;
+  for (const parameter of declared) {
+    const { name, path } = parameter;
+    const value = repeatedValue(parameter, args);
+    if (name !== undefined && value !== undefined) requireHeader(name, headers[name], path.join("."), value);
   }
 }
 

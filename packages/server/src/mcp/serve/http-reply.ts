@@ -80,8 +80,9 @@ export function sendJson(
   for (const piece of pieces) length += Buffer.byteLength(piece);
   const own = ["Content-Type", "application/json", "Content-Length", String(length)];
   outgoing.writeHead(status, [...own, ...headers]);
-  if (pieces.length === 1) {
-    outgoing.end(pieces[0]);
+  if (typeof body === "string") {
+    // Text in ASCII is the same in Latin 1, which is copied as it is.
+    outgoing.end(body, length === body.length ? "latin1" : "utf8");
     return;
   }
   outgoing.cork();

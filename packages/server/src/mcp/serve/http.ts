@@ -34,19 +34,13 @@ import {
 } from "./http-checks.ts";
 import { HttpReply, noSession, type OwedAnswers, sendJson } from "./http-reply.ts";
 import { type HttpSession, HttpSessions, type SessionLimits } from "./http-sessions.ts";
-import type { JoinedClients } from "./joined-clients.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { ClientRequest, type Peer } from "./session.ts";
+import type { JoinedClients } from "./stdio.ts";
 
 /** The node in the id of a session or in a `requestState`: both begin with it where nodes share a database. */
 function nodeIn(id: string | undefined): string | undefined {
   return id === undefined ? undefined : /^([0-9a-f-]{36})\../.exec(id)?.[1];
-}
-
-export interface McpMountOptions {
-  readonly sessions?: SessionLimits;
-  /** The largest body of a request that is accepted, in bytes. Default 10 MiB. */
-  readonly maxBody?: number;
 }
 
 /** How long the stopping server waits for answers that are still to be sent, in milliseconds. */
@@ -68,20 +62,14 @@ export class McpMount implements Mount {
   readonly #joined: JoinedClients;
   readonly #sessions: HttpSessions;
   readonly #grants: GrantWatch;
-  readonly #maxBody: number;
   readonly #owed: OwedAnswers;
 
-  constructor(
-    serving: McpServing,
-    joined: JoinedClients,
-    { sessions, maxBody = longestMessage }: McpMountOptions = {},
-  ) {
+  constructor(serving: McpServing, joined: JoinedClients, sessions?: SessionLimits) {
     const cutOff = (reason: string) => serving.logger.warn(`An MCP client was cut off: ${reason}.`);
     this.#serving = serving;
     this.#joined = joined;
     this.#sessions = new HttpSessions(serving, sessions);
     this.#grants = new GrantWatch(serving.store, serving.logger);
-    this.#maxBody = maxBody;
     this.#owed = { cutOff, count: 0, whenNone: undefined };
   }
 
@@ -108,7 +96,7 @@ export class McpMount implements Mount {
         return this.#handleOther(incoming, outgoing, callerBefore, sessionId);
       }
       if (headers["content-type"] !== "application/json") checkCharset(incoming);
-      const body = await readBody(incoming, this.#maxBody);
+      const body = await readBody(incoming, longestMessage);
       if (typeof body !== "object" || body === null) throw invalid("The body is not a JSON-RPC message.");
       // Most servers share their database with no other, and do not wait for a promise here.
       if (forwarder !== undefined) {
@@ -314,14 +302,14 @@ function newCallerWithoutExpert(grant: Grant): Caller {
   return caller;
 }
 
-function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertResolver | undefined): Caller {
+function callerOf({ url = "/" }: IncomingMessage, grant: Grant, experts: ExpertResolver): Caller {
   const end = url.indexOf("?");
   const path = end === -1 ? url : url.slice(0, end);
   if (path === "/mcp" || path === "/mcp/") {
     return callersWithoutExpert.get(grant) ?? newCallerWithoutExpert(grant);
   }
   const name = decoded(path.slice("/mcp/".length));
-  const expert = name === undefined ? undefined : experts?.(name);
+  const expert = name === undefined ? undefined : experts(name);
   if (expert !== undefined && mayUseExpert(grant, expert)) return new Caller(grant, expert);
   const text = "There is no such expert for this token. Ask for its name, or for a token that may use it.";
   throw new Refusal(404, new RpcError(rpcCodes.unavailable, text));

@@ -19,15 +19,14 @@ export interface RackServices extends ExpertSource {
   readonly approvals: ApprovalInbox;
   /** The ids of this rack and of the racks that it is connected to. */
   readonly racks: () => readonly string[];
-  readonly greet?: Greet;
+  readonly greet: Greet;
   /** What clients are told about an MCP server behind the rack. */
   readonly instructionsOf: (server: string) => ServerInstructions | undefined;
   readonly offerings: Offerings;
   /**
-   * Resolves when all that lists are made of has been read once, or has taken too long. Undefined from then on, or when
-   * nothing is waited for.
+   * Resolves when all that lists are made of has been read once, or has taken too long. Undefined from then on.
    */
-  readonly starting?: (() => Promise<void> | undefined) | undefined;
+  readonly starting: () => Promise<void> | undefined;
   /** The id of this node, where others share its database. Ids of sessions and of questions begin with it. */
   readonly node?: string | undefined;
   /** Sends requests on to the nodes that they belong to. */

@@ -1,5 +1,5 @@
 import { type ClientMethod, compileSchema } from "@toolrack/core";
-import { isRecord } from "../../helpers/index.ts";
+import { isRecord, whenAborted } from "../../helpers/index.ts";
 import { questionKey } from "../wire/index.ts";
 
 export interface Question {
@@ -64,17 +64,14 @@ export class Questions {
     const withdrawn = new AbortController();
     const question = { key, method, params: asked, signal: withdrawn.signal };
     const open: OpenQuestion = { question, resolve, reject, withdrawn };
-    const onAbort = () => this.refuse(open.question.key, signal.reason);
-    // The call's signal lives longer than the question. Without the removal, listeners would pile up on the
-    // signal.
+    this.#add(open);
+    const unfollow = whenAborted(signal, () => this.refuse(open.question.key, signal.reason));
     const close = () => {
-      signal.removeEventListener("abort", onAbort);
+      // The call's signal lives longer than the question. Without this, listeners would pile up on the signal.
+      unfollow();
       withdrawn.abort("the question is no longer asked");
     };
     promise.then(close, close);
-    this.#add(open);
-    signal.addEventListener("abort", onAbort, { once: true });
-    if (signal.aborted) onAbort();
     return promise;
   }
 

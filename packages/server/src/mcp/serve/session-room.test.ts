@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { masterGrant } from "../../access/grants.ts";
-import { McpMount, type McpMountOptions } from "./http.ts";
-import { JoinedClients } from "./joined-clients.ts";
+import { McpMount } from "./http.ts";
+import type { SessionLimits } from "./http-sessions.ts";
+import { JoinedClients } from "./stdio.ts";
 import { Gate, gatedTool } from "./testing/gate.ts";
 import { serveMount } from "./testing/serve-mount.ts";
 import { ServedRack, toolFile } from "./testing/served-rack.ts";
@@ -22,9 +23,9 @@ afterAll(() => rack?.[Symbol.asyncDispose]());
 
 const running = () => rack.serving.app.registry.activeCalls().length;
 
-async function serve(options: McpMountOptions) {
+async function serve(sessions?: SessionLimits) {
   const { serving } = await surfaceParts(rack);
-  const served = await serveMount(new McpMount(serving, new JoinedClients(serving), options), masterGrant);
+  const served = await serveMount(new McpMount(serving, new JoinedClients(serving), sessions), masterGrant);
   const post = (message: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>
     fetch(`${served.url}/mcp`, {
       method: "POST",
@@ -44,7 +45,7 @@ async function serve(options: McpMountOptions) {
 
 test("a session whose client left before it was answered is not busy, even if the tool goes on", async () => {
   const gate = new Gate();
-  await using served = await serve({ sessions: { most: 1, idle: 60_000 } });
+  await using served = await serve({ most: 1, idle: 60_000 });
   const opened = await served.post(served.initialize);
   await opened.text();
   const session = { "mcp-session-id": opened.headers.get("mcp-session-id") ?? "" };
@@ -71,7 +72,7 @@ test("what never becomes a session leaves nothing behind", async () => {
       stop();
     };
   });
-  await using served = await serve({ sessions: { most: 2, idle: 60_000 } });
+  await using served = await serve({ most: 2, idle: 60_000 });
   const before = listeners;
   for (let at = 0; at < 5; at++) {
     const broken = await served.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: {} });
@@ -84,7 +85,7 @@ test("what never becomes a session leaves nothing behind", async () => {
 });
 
 test("a batch that is too large is refused as a whole, and says how large it may be", async () => {
-  await using served = await serve({});
+  await using served = await serve();
   const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
   const response = await served.post(Array(101).fill(ping));
   expect(response.status).toBe(400);
@@ -94,7 +95,7 @@ test("a batch that is too large is refused as a whole, and says how large it may
 });
 
 test("a batch of nothing is refused", async () => {
-  await using served = await serve({});
+  await using served = await serve();
   const response = await served.post([]);
   expect(response.status).toBe(400);
   expect(await response.json()).toMatchObject({ error: { code: -32600 } });
@@ -102,7 +103,7 @@ test("a batch of nothing is refused", async () => {
 
 test("a message with nearly as many members as a body may have in its _meta is read in one go", async () => {
   new Gate().open();
-  await using served = await serve({});
+  await using served = await serve();
   const members = Array.from({ length: 90_000 }, (_, at) => [`member${at}`, "x"] as const);
   const params = { name: "gated", arguments: {}, _meta: Object.fromEntries(members) };
   const response = await served.post({ jsonrpc: "2.0", id: 1, method: "tools/call", params });

@@ -8,6 +8,7 @@ import {
   expected,
   isAbilities,
   isClientInfo,
+  type ListName,
   legacyVersions,
   type RpcId,
   type RpcParams,
@@ -66,8 +67,8 @@ export interface Wants {
 }
 
 /**
- * What a request receives that asks for neither progress nor a log level: messages in the legacy era, nothing
- * in the modern era.
+ * The notifications that a request receives if it asks for neither progress nor a log level: messages in the legacy
+ * era, none in the modern era.
  */
 const defaultWants = {
   legacy: { progress: false, messages: true },
@@ -161,11 +162,9 @@ export class ClientRequest {
 export const connectionClosed = "the client closed the connection";
 export const inputClosed = "the client closed its side";
 
-export type ListKind = "tools" | "prompts" | "resources";
-
 /** A connected client that is told of changes. Its methods never throw. */
 export interface Listener {
-  listChanged(kind: ListKind): void;
+  listChanged(kind: ListName): void;
   /** Called for every resource whose content changed, also those the client does not listen to. */
   resourceUpdated(uri: string): void;
   /** Called when the server stops. */

@@ -1,4 +1,7 @@
-import type { Readable, Writable } from "node:stream";
+import type { ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import type { Duplex, Readable, Writable } from "node:stream";
+import { joinProtocol } from "../../helpers/server-address.ts";
 import {
   batchedVersion,
   type Era,
@@ -25,12 +28,14 @@ import { toRpcError } from "./answers.ts";
 import { BatchReply, batchProblem } from "./batch.ts";
 import type { Caller } from "./caller.ts";
 import { dispatch, handleNotification } from "./dispatch.ts";
+import { refused } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { PacedLines } from "./paced-lines.ts";
 import {
   type AnswerText,
   ClientRequest,
   ClientSession,
+  connectionClosed,
   inputClosed,
   type Peer,
   type Reply,
@@ -299,14 +304,14 @@ export class StdioConnection implements Reply {
     if (this.#isClosed) return;
     for (const request of [...this.#session.requests.entries.values()]) {
       request.stop?.();
-      request.withdraw("the client closed the connection");
+      request.withdraw(connectionClosed);
     }
     this.#isClosed = true;
     this.#whenSettled();
     this.#reader.stop();
     // Flushed before `closed` resolves, because the process may exit then.
     this.#writer.flush();
-    this.#session.close("the client closed the connection");
+    this.#session.close(connectionClosed);
     for (const stop of this.#unsubscribe) stop();
     this.flow.freed();
     this.#closed.resolve();
@@ -328,3 +333,46 @@ const noEnvelope = new RpcError(
   rpcCodes.invalidParams,
   `A request needs the _meta of ${modernVersion}, with which this connection began. Older versions begin with initialize.`,
 );
+
+/** How long a client may take to close its side after the last line to it, in milliseconds. */
+const HALF_OPEN_TIMEOUT = 1_000;
+
+/**
+ * The stdio clients that share this server: each is a `toolrack mcp` that passes its lines on over a connection of its
+ * own instead of opening the workspace a second time.
+ */
+export class JoinedClients {
+  readonly #serving: McpServing;
+  readonly #connections = new Set<StdioConnection>();
+  #isClosed = false;
+
+  constructor(serving: McpServing) {
+    this.#serving = serving;
+  }
+
+  /**
+   * Takes the connection over from HTTP, and serves the client on it until either side ends it. Throws when the server
+   * is stopping.
+   */
+  add(outgoing: ServerResponse, stream: Duplex, caller: Caller): void {
+    if (this.#isClosed) throw refused(503, "The server is stopping and takes no new clients.");
+    if (stream instanceof Socket) outgoing.detachSocket(stream);
+    stream.write(
+      `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${joinProtocol}\r\n\r\n`,
+    );
+    const connection = new StdioConnection(this.#serving, caller, { input: stream, output: stream });
+    this.#connections.add(connection);
+    void connection.closed.then(() => {
+      this.#connections.delete(connection);
+      stream.end();
+      const timer = setTimeout(() => stream.destroy(), HALF_OPEN_TIMEOUT);
+      stream.once("close", () => clearTimeout(timer)).resume();
+    });
+  }
+
+  /** Ends all connections, each after a moment for answers to its open requests. The clients go on by themselves. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([...this.#connections].map((connection) => connection.close()));
+  }
+}

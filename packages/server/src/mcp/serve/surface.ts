@@ -7,10 +7,9 @@ import { modernCodec } from "./answers.ts";
 import { letClientsApprove } from "./approvals.ts";
 import { Caller, ConnectedClients, operator } from "./caller.ts";
 import { ChangePublisher, ExpertWatch } from "./change-publisher.ts";
-import { McpMount, type McpMountOptions, resourceMetadataMount } from "./http.ts";
-import { JoinedClients } from "./joined-clients.ts";
+import { McpMount, resourceMetadataMount } from "./http.ts";
 import type { McpServing, RackServices } from "./mcp-services.ts";
-import { StdioConnection, type StdioStreams } from "./stdio.ts";
+import { JoinedClients, StdioConnection, type StdioStreams } from "./stdio.ts";
 import { Tasks } from "./tasks.ts";
 import { ToolLists } from "./tool-lists.ts";
 import { WaitingDialogs } from "./waiting-dialogs.ts";
@@ -19,10 +18,10 @@ import { WaitingDialogs } from "./waiting-dialogs.ts";
 export interface McpSurface {
   readonly serving: McpServing;
   /** The mounts for the HTTP server: `/mcp`, and the metadata that says how it is protected. */
-  mounts(options?: McpMountOptions): Mount[];
+  mounts(): Mount[];
   /**
-   * Serves the program that started this process, with all tools or those of one expert. Rejects when there
-   * is no such expert.
+   * Serves one MCP client over these streams, with all tools or those of one expert. Rejects when there is no such
+   * expert.
    */
   stdio(streams: StdioStreams, expert?: string): Promise<StdioConnection>;
   /** Also ends the connections of joined clients, after a moment for what they still wait for. */
@@ -57,9 +56,9 @@ export function createMcpSurface({
   const joined = new JoinedClients(serving);
   return {
     serving,
-    mounts: (options) => [new McpMount(serving, joined, options), resourceMetadataMount()],
+    mounts: () => [new McpMount(serving, joined), resourceMetadataMount()],
     async stdio(streams, name) {
-      const expert = name === undefined ? undefined : serving.experts?.(name);
+      const expert = name === undefined ? undefined : serving.experts(name);
       if (name !== undefined && expert === undefined)
         throw new Error(`There is no expert "${name}". See: toolrack experts list`);
       return new StdioConnection(serving, new Caller(operator, expert), streams);

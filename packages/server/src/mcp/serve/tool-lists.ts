@@ -3,6 +3,7 @@ import { toMcpTools } from "@toolrack/core/format";
 import { type MetaToolSettings, type Origin, racksKey, shownTools } from "../../calls/index.ts";
 import { withCatalogue } from "../../code/index.ts";
 import type { RackItem } from "../../config/index.ts";
+import { RecentMap } from "../../helpers/index.ts";
 import { expected } from "../wire/index.ts";
 import { type EraCodec, invalidParams, paramError } from "./answers.ts";
 import type { Caller } from "./caller.ts";
@@ -34,7 +35,9 @@ const MOST = 64;
 export class ToolLists {
   readonly #registry: ToolRegistry;
   readonly #meta: MetaToolSettings;
-  readonly #lists = new Map<string, { readonly snapshot: RegistrySnapshot; readonly list: ToolList }>();
+  readonly #lists = new RecentMap<string, { readonly snapshot: RegistrySnapshot; readonly list: ToolList }>(
+    MOST,
+  );
 
   constructor(registry: ToolRegistry, meta: MetaToolSettings) {
     this.#registry = registry;
@@ -46,10 +49,7 @@ export class ToolLists {
     const known = this.#lists.get(caller.key);
     if (known !== undefined && known.snapshot.version === snapshot.version) return known.list;
     const list = this.#make(snapshot, caller);
-    this.#lists.delete(caller.key);
     this.#lists.set(caller.key, { snapshot, list });
-    const oldest = this.#lists.keys().next();
-    if (this.#lists.size > MOST && oldest.value !== undefined) this.#lists.delete(oldest.value);
     return list;
   }
 
@@ -75,7 +75,7 @@ export type Greet = (origin: Origin, mayUse: (item: RackItem) => boolean) => Pro
 
 /** The parts of the server that `tools/list` uses. */
 interface ListServices {
-  readonly greet?: Greet;
+  readonly greet: Greet;
   readonly lists: ToolLists;
   /** The ids of this rack and of the racks that it is connected to. */
   readonly racks: () => readonly string[];
@@ -88,7 +88,7 @@ export async function listTools(services: ListServices, request: ClientRequest):
   if (cursor !== undefined && typeof cursor !== "string") {
     throw paramError("tools/list", "cursor", expected("string", cursor));
   }
-  const greeting = services.greet?.(request.origin, (item) => caller.grant.mayUse(item));
+  const greeting = services.greet(request.origin, (item) => caller.grant.mayUse(item));
   if (greeting !== undefined) await greeting;
   const bytes = toolListBytes(services, caller, peer, cursor, meta[racksKey] === true);
   // A short request makes a long answer, so the list is written only when the client has read the earlier

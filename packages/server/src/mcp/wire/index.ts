@@ -1,7 +1,15 @@
 export type { ClientAbilities, ClientInfo, ConnectedClient, Era, NeededAbility } from "./client.ts";
 export { missingAbility } from "./client.ts";
+export {
+  decodeHeader,
+  encodeHeader,
+  type HeaderParameter,
+  headerParameters,
+  repeatedValue,
+} from "./headers.ts";
 export type {
   Envelope,
+  ListName,
   RpcId,
   RpcMessage,
   RpcNotification,
@@ -19,6 +27,7 @@ export {
   isClientInfo,
   isLogLevel,
   legacyVersions,
+  lists,
   logLevels,
   longestMessage,
   longMessageRefusal,

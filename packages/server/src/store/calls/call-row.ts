@@ -203,7 +203,7 @@ export async function toRowWithBlobs(call: FinishedCall, blobs: Blobs): Promise<
 
 export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Blob): CallRow {
   const { record, result, longText, details } = call;
-  const { replayOf, via } = details;
+  const { replayOf, via, expert } = details;
   const parameters = toBoundedJson(record.parameters);
   const error = record.error === undefined ? null : errorJson(record.error, parameters, details.trace);
   const text = toStorableText(
@@ -213,6 +213,11 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   const log = details.log === undefined ? null : toJson(details.log);
   let size = Buffer.byteLength(parameters) + Buffer.byteLength(text);
   for (const other of [error, more, log]) if (other !== null) size += Buffer.byteLength(other);
+  let flags: string | null = null;
+  if (record.flags !== undefined || via !== undefined) {
+    const isUsual = record.flags === undefined && expert === undefined && usual?.via === via;
+    flags = isUsual ? usual!.text : flagsJson(record.flags, details);
+  }
   return {
     ...beginningOf(record, details, parameters),
     replay_of: replayOf === undefined ? null : toKey(replayOf),
@@ -228,7 +233,7 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
     result_blob: textBlob?.name ?? null,
     more_blob: moreBlob?.name ?? null,
     parameters_hash: toLabel(record.parametersHash).slice(0, 80),
-    flags: record.flags === undefined && via === undefined ? null : flagsJson(record.flags, details),
+    flags,
     error,
     result_text: text,
     more,
@@ -280,8 +285,13 @@ function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: MadeBy): str
     ...(via !== undefined && { via: toLabel(via) }),
     ...(expert !== undefined && { expert: toLabel(expert) }),
   };
-  return toJson(recorded);
+  const text = toJson(recorded);
+  if (flags === undefined && expert === undefined) usual = { via, text };
+  return text;
 }
+
+/** What was written last for a call of which only its maker is told: mostly the next call has the same one. */
+let usual: { readonly via: string | undefined; readonly text: string } | undefined;
 
 /** The column `error`: the error, and where it was thrown. */
 type RecordedError = ToolErrorResponse & { readonly trace?: CallTrace | undefined };

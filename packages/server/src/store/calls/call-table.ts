@@ -3,6 +3,7 @@ import { CompiledQuery } from "kysely";
 import type { OpenedDatabase } from "../database.ts";
 import { isDuplicateKey, isTransientError } from "../database-errors.ts";
 import type { CallRow, Engine, StoreDatabase } from "../schema.ts";
+import { together } from "../sqlite.ts";
 import { CallCounts, countedColumns, countingText, partOf } from "./call-counts.ts";
 import { blankRow, callColumns } from "./call-row.ts";
 
@@ -57,10 +58,15 @@ export class CallTable {
   async write(rows: readonly CallRow[], replaced: Replaced): Promise<void> {
     const counts = new CallCounts(this.#part).add(rows);
     if (await this.#writeTogether(rows, replaced, counts)) return;
+    const isReplacing = Object.keys(replaced).length > 0;
+    if (this.#engine === "sqlite" && !isReplacing) {
+      const inserts = rows.map((row) => this.#insert([row]));
+      await this.#db.executeQuery(together([...inserts, ...counts.statements("sqlite")]));
+      return;
+    }
     const inserts = splitRows(rows).map((group) => this.#insert(group));
     const [only] = inserts;
     // One statement is a transaction of its own. Rows of running calls are not counted.
-    const isReplacing = Object.keys(replaced).length > 0;
     if (!isReplacing && inserts.length === 1 && only !== undefined && counts.isEmpty) {
       await this.#db.executeQuery(only);
       return;

@@ -6,14 +6,13 @@ import {
   type SelectQueryBuilder,
   type SqlBool,
 } from "kysely";
-import { AGREED_ELSEWHERE } from "../approvals.ts";
 import type { Blobs } from "../blobs.ts";
 import type { OpenedDatabase } from "../database.ts";
 import { isDuplicateKey, StoreUnavailable } from "../database-errors.ts";
 import type { Instance } from "../instances.ts";
 import { mostHeld, toKey } from "../keys.ts";
 import { findRow, type Page, pageLimit, readPage, updateRows } from "../row-mapping.ts";
-import type { Tables } from "../schema.ts";
+import { AGREED_ELSEWHERE, type Tables } from "../schema.ts";
 import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import type { CallJournals } from "./call-journal.ts";
 import { type CallQuery, filterCalls, isNotCompleted } from "./call-query.ts";

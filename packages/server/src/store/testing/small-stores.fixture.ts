@@ -336,6 +336,21 @@ export function testSmallStores(place: TestPlace): void {
       await store.prune({ maxAge: -1_000 });
       expect((await other.schedules.list()).map(({ id }) => id)).toEqual(["s3"]);
     });
+
+    test("are listed with the 500 that ended last, and for one caller alone", async () => {
+      for (let n = 0; n < 510; n++) {
+        await store.schedules.add({ ...schedule(`old${n}`, 1_000), caller: n % 2 ? "odd" : "even" });
+        await store.schedules.cancel(`old${n}`);
+      }
+      const all = await store.schedules.list();
+      expect(all).toHaveLength(501);
+      expect(all[0]?.id).toBe("s3");
+      expect(await store.schedules.list({ state: "open" })).toHaveLength(1);
+      expect(await store.schedules.list({ state: "cancelled", caller: "odd" })).toHaveLength(255);
+      expect(await store.schedules.list({ state: "open", caller: "odd" })).toEqual([]);
+      await store.schedules.prune(Date.now() + 1);
+      expect(await store.schedules.list()).toHaveLength(1);
+    });
   });
 
   describe("switches of tools", () => {

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../calls/index.ts";
 import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
-import { type DescribedSignIn, filesKey, problemsKey, signInKey, skippedKey } from "../protocol/api.ts";
+import { type ListName, lists } from "../../wire/index.ts";
+import { type ApiFacts, type DescribedSignIn, factsKey } from "../protocol/api.ts";
 import type { Message } from "../protocol/messages.ts";
 import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
-import { type ListName, lists } from "../protocol/subscriptions.ts";
 import { cleanText } from "./usable-schema.ts";
 
 /** A tool as its server describes it. The types are checked; the content is not to be trusted. */
@@ -117,29 +117,15 @@ export async function readCatalogue(
 ): Promise<Catalogue> {
   const { capabilities, serverInfo, instructions } = session.profile;
   const cut: string[] = [];
-  const skipped: RefusedItem[] = [];
-  let signIn: DescribedSignIn | undefined;
-  let files: readonly string[] | undefined;
-  let racks: readonly string[] = [];
-  const list = async (kind: ListName, method: string, member: string, meta?: Message) => {
-    const items: Message[] = [];
-    if (capabilities[kind] === undefined) return items;
-    const why = await readPages(session, { method, member, timeout, meta, items }, (_meta) => {
-      if (meta === undefined) return;
-      racks = readRacks(_meta[racksKey]);
-      // For an API, the rack itself wrote the members below, so they can be trusted. A server could write anything
-      // there.
-      if (session.verdict.transport !== "api") return;
-      skipped.push(...readSkipped(_meta[skippedKey]));
-      signIn = _meta[signInKey] as DescribedSignIn | undefined; // As `ApiTransport` wrote it.
-      files = _meta[filesKey] as readonly string[] | undefined; // `ApiTransport` wrote the files too.
-      if (Array.isArray(_meta[problemsKey]))
-        cut.push(..._meta[problemsKey].map((text) => cleanText(String(text))));
-    });
+  let told: Message = {};
+  const list = async (kind: ListName, method: string, member: string, asked?: Message) => {
+    if (capabilities[kind] === undefined) return [];
+    const { items, meta, why } = await readPages(session, method, member, { timeout, asked });
     if (why !== undefined) {
       const read = items.length === 0 ? "nothing was" : `only the first ${items.length} were`;
       cut.push(`Of its answer to ${method}, ${read} read: ${why}`);
     }
+    if (asked !== undefined) told = meta;
     return items;
   };
   const optional = (kind: ListName, method: string, member: string, known: readonly Message[]) =>
@@ -153,67 +139,60 @@ export async function readCatalogue(
     optional("resources", "resources/list", "resources", before.resources),
     optional("resources", "resources/templates/list", "resourceTemplates", before.templates),
   ]);
+  // Of an API, `ApiTransport` wrote the facts, so they can be trusted. A server could write anything there.
+  const facts = session.verdict.transport === "api" ? (told[factsKey] as ApiFacts) : undefined;
+  const { skipped = [], problems = [], signIn, files } = facts ?? {};
+  cut.push(...problems.map(cleanText));
   for (const problem of cut) onProblem(problem);
-  const checked = checkCatalogue({ tools, prompts, resources, templates });
-  // Cut generously here, so that nothing huge is stored; `instructionsAsTool` cuts what is used.
-  const begin = instructions?.slice(0, 4 * LONGEST_INSTRUCTIONS);
-  const known = { serverInfo, instructions: begin, racks, at: Date.now(), ...defined({ signIn, files }) };
-  const refused = [...(checked.refused ?? []), ...skipped];
-  return { ...checked, refused, ...known, cut: cut.length === 0 ? undefined : cut.sort() };
-}
-
-/** The operations of an API that cannot be offered. */
-function readSkipped(given: unknown): RefusedItem[] {
-  return (Array.isArray(given) ? given : []).map((one) => {
-    const { name, reason } = asRecord(one);
-    return { name: String(name), reason: cleanText(String(reason)) };
-  });
-}
-
-interface Pages {
-  readonly method: string;
-  readonly member: string;
-  /** The longest time for all pages together, in milliseconds. */
-  readonly timeout: number;
-  /** The `_meta` of each request. */
-  readonly meta: Message | undefined;
-  /** The items that were read are added here. */
-  readonly items: Message[];
+  const { refused, ...checked } = checkCatalogue({ tools, prompts, resources, templates });
+  return {
+    ...checked,
+    refused: [...refused, ...skipped.map(({ name, reason }) => ({ name, reason: cleanText(reason) }))],
+    serverInfo,
+    // Cut generously here, so that nothing huge is stored; `instructionsAsTool` cuts what is used.
+    instructions: instructions?.slice(0, 4 * LONGEST_INSTRUCTIONS),
+    racks: readRacks(told[racksKey]),
+    at: Date.now(),
+    ...defined({ signIn, files }),
+    cut: cut.length === 0 ? undefined : cut.sort(),
+  };
 }
 
 /**
- * Reads all pages of a list. Resolves to the reason if the list was not read to its end. `onMeta` gets the
- * `_meta` of each answer.
+ * Reads all pages of a list, with the `_meta` of the last one. `timeout`: the longest time for all pages together, in
+ * milliseconds. `asked`: the `_meta` of each request. `why`: the reason if the list was not read to its end.
  */
 async function readPages(
   session: UpstreamSession,
-  { method, member, timeout, meta, items }: Pages,
-  onMeta: (meta: Message) => void,
-): Promise<string | undefined> {
+  method: string,
+  member: string,
+  { timeout, asked }: { timeout: number; asked: Message | undefined },
+): Promise<{ items: Message[]; meta: Message; why?: string }> {
+  const items: Message[] = [];
   const cursors = new Set<unknown>();
   const endsAt = performance.now() + timeout;
+  let meta: Message = {};
   let cursor: string | undefined;
   for (let page = 0; page < MOST_PAGES; page++) {
-    const params = { ...(cursor === undefined ? {} : { cursor }), ...(meta && { _meta: meta }) };
-    const {
-      [member]: found,
-      nextCursor,
-      _meta,
-    } = asRecord(await session.request({ method, params, timeout }));
-    if (isRecord(_meta)) onMeta(_meta);
+    const params = { ...(cursor === undefined ? {} : { cursor }), ...(asked && { _meta: asked }) };
+    const answer = asRecord(await session.request({ method, params, timeout }));
+    const { [member]: found, nextCursor, _meta } = answer;
+    if (isRecord(_meta)) meta = _meta;
     for (const item of Array.isArray(found) ? found : []) {
       if (typeof item !== "object" || item === null) continue;
-      if (items.length === MOST_ITEMS) return "it lists more than that.";
+      if (items.length === MOST_ITEMS) return { items, meta, why: "it lists more than that." };
       items.push(item);
     }
-    if (typeof nextCursor !== "string" || nextCursor === "") return undefined;
-    if (cursors.has(nextCursor)) return "it goes round in circles with its pages.";
-    if (performance.now() > endsAt)
-      return `the rest did not come within ${timeout} ms. If it is only slow, give its entry a larger toolrack.limits.list.`;
+    if (typeof nextCursor !== "string" || nextCursor === "") return { items, meta };
+    if (cursors.has(nextCursor)) return { items, meta, why: "it goes round in circles with its pages." };
+    if (performance.now() > endsAt) {
+      const why = `the rest did not come within ${timeout} ms. If it is only slow, give its entry a larger toolrack.limits.list.`;
+      return { items, meta, why };
+    }
     cursors.add(nextCursor);
     cursor = nextCursor;
   }
-  return `it has more than ${MOST_PAGES} pages.`;
+  return { items, meta, why: `it has more than ${MOST_PAGES} pages.` };
 }
 
 /** The tools count as changed with the instructions, from which they know what their server is for. */

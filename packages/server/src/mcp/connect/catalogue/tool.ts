@@ -1,6 +1,5 @@
 import { type ToolContext, ToolDisabledError, ToolExecutionError, type ToolInfo } from "@toolrack/core";
 import { firstSentence } from "@toolrack/core/internal";
-import type { CompletionAnswer, PromptAnswer, ResourceAnswer } from "../../../calls/index.ts";
 import { matchesPattern, type RackItem, upstreamOrigin } from "../../../config/index.ts";
 import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
 import { isLocal, type ServerEntry, type ToolChoices } from "../config/entry.ts";
@@ -264,45 +263,4 @@ function brokenResult(fault: string): UpstreamError {
     "broken",
     `Its result ${fault}. The tool may have done its work all the same: look before you call it again, and tell whoever runs the server.`,
   );
-}
-
-/** Checks the answer to `prompts/get`. Throws when it is invalid. */
-export function promptAnswer(given: unknown): PromptAnswer {
-  const isMessage = (message: unknown) => {
-    const { role, content } = asRecord(message);
-    return (role === "user" || role === "assistant") && typeof asRecord(content).type === "string";
-  };
-  const { messages, description, ...rest } = asRecord(given);
-  if (!Array.isArray(messages) || !messages.every(isMessage))
-    throw oddAnswer("prompts/get", "messages with a role and a content");
-  const text = typeof description === "string" ? { description } : {};
-  // Checked above, except the members that each content type needs.
-  return { ...rest, messages, ...text } as unknown as PromptAnswer;
-}
-
-/** Checks the answer to `resources/read`. Throws when it is invalid. */
-export function resourceAnswer(given: unknown): ResourceAnswer {
-  const isContent = (content: unknown) => {
-    const { uri, text, blob } = asRecord(content);
-    return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
-  };
-  const { contents } = asRecord(given);
-  if (!Array.isArray(contents) || !contents.every(isContent))
-    throw oddAnswer("resources/read", "contents with a uri and a text or blob");
-  return given as unknown as ResourceAnswer; // The contents were checked above.
-}
-
-/** Checks the answer to `completion/complete`. An invalid answer becomes one without values. */
-export function completionAnswer(given: unknown): CompletionAnswer {
-  const { values, total, hasMore } = asRecord(asRecord(given).completion);
-  return {
-    values: Array.isArray(values) ? values.filter((value) => typeof value === "string").slice(0, 100) : [],
-    ...(typeof total === "number" && Number.isInteger(total) ? { total } : {}),
-    ...(typeof hasMore === "boolean" ? { hasMore } : {}),
-  };
-}
-
-function oddAnswer(method: string, wanted: string): UpstreamError {
-  const text = `Its answer to ${method} cannot be used: it must have ${wanted}. Tell whoever runs the server.`;
-  return new UpstreamError("broken", text);
 }

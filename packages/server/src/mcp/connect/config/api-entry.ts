@@ -63,9 +63,8 @@ export function fromApiForm(given: unknown): unknown {
     refuseIf(!known.includes(key), `${key}: An API has no such key. ${hint}`);
   }
   if (!isRecord(toolrack)) return { ...others, api: pick(apiKeys), toolrack };
-  const settings = toolrack;
-  const tools = { ...asRecord(settings.tools), ...pick(choiceKeys) };
-  return { ...others, api: pick(apiKeys), toolrack: { ...settings, tools } };
+  const tools = { ...asRecord(toolrack.tools), ...pick(choiceKeys) };
+  return { ...others, api: pick(apiKeys), toolrack: { ...toolrack, tools } };
 }
 
 /** A client of OAuth in the entry of an API. */

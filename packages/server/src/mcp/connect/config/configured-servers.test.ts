@@ -8,10 +8,15 @@ const logger = { debug() {}, info() {}, warn() {}, error() {} };
 async function afterBreaking(given: object, place: "file" | "store", last: WantedServer["place"]) {
   const row: StoredMcpServer = { key: "odd", entry: given, createdAt: 1, updatedAt: 1 };
   const rows = new Map(place === "store" ? [["odd", row]] : []);
-  const invalid = new Map(place === "file" ? [["odd", { given, reason: "It is not valid." }]] : []);
-  const file = { entries: new Map(), given: new Map(), problems: new Map(), invalid };
+  const entries = new Map(place === "file" ? [["odd", { given, reason: "It is not valid." }]] : []);
+  const file = { entries, problems: new Map() };
   const before: WantedServer = { key: "odd", entry: { command: "good" }, place: last, isEnabled: true };
-  const wanted = await wantedServers(rows, file, { path: "mcp.json", logger, last: () => before });
+  const wanted = await wantedServers(rows, file, {
+    path: "mcp.json",
+    logger,
+    last: () => before,
+    heldBack: () => undefined,
+  });
   return wanted.get("odd");
 }
 

@@ -15,26 +15,24 @@ interface InvalidEntry {
   readonly reason: string;
 }
 
+/** An entry that can be used, as it is written and in Toolrack's own form. */
+interface ValidEntry {
+  readonly given: unknown;
+  readonly entry: ServerEntry;
+}
+
 /** The content of an `mcp.json`. A broken entry does not affect the others. */
 export interface McpFile {
-  readonly entries: ReadonlyMap<string, ServerEntry>;
-  /** All entries as they are written. */
-  readonly given: ReadonlyMap<string, unknown>;
+  /** The entries whose key is valid. */
+  readonly entries: ReadonlyMap<string, ValidEntry | InvalidEntry>;
   /**
    * What is wrong with entries, by key. The key is `servers.KEY` for an entry that is ignored because
    * `mcpServers` has an entry with the same key, and `servers` if that part of the file is no object.
    */
   readonly problems: ReadonlyMap<string, string>;
-  /** The entries that cannot be used although their key is valid. */
-  readonly invalid: ReadonlyMap<string, InvalidEntry>;
 }
 
-export const nothing: McpFile = {
-  entries: new Map(),
-  given: new Map(),
-  problems: new Map(),
-  invalid: new Map(),
-};
+export const nothing: McpFile = { entries: new Map(), problems: new Map() };
 
 /**
  * Reads an `mcp.json` in the form of most clients (`mcpServers`) or of VS Code (`servers`). A file may have both; for a
@@ -75,14 +73,11 @@ export async function readApisFile(path: string): Promise<McpFile> {
 
 /** The entries of both files. A key of `apis.json` that `mcp.json` has too is refused. */
 export function joinedFiles(servers: McpFile, apis: McpFile, path: string): McpFile {
-  const twice = [...apis.given.keys()].filter((key) => servers.given.has(key));
-  const isFree = ([key]: readonly [string, unknown]) => !servers.given.has(key);
+  const twice = [...apis.entries.keys()].filter((key) => servers.entries.has(key));
   const problem = (key: string) =>
     `The API "${key}" of ${path} has the key of an MCP server, which stays. Give it another key.`;
   return {
-    entries: new Map([...[...apis.entries].filter(isFree), ...servers.entries]),
-    given: new Map([...apis.given, ...servers.given]),
-    invalid: new Map([...[...apis.invalid].filter(isFree), ...servers.invalid]),
+    entries: new Map([...apis.entries, ...servers.entries]),
     problems: new Map([
       ...apis.problems,
       ...servers.problems,
@@ -106,20 +101,19 @@ async function readEntries(
   all: ReadonlyMap<string, unknown>,
   problems: Map<string, string>,
 ): Promise<McpFile> {
-  const entries = new Map<string, ServerEntry>();
-  const invalid = new Map<string, InvalidEntry>();
+  const entries = new Map<string, ValidEntry | InvalidEntry>();
   for (const [key, given] of all) {
     const wrongKey = problemOfKey(key);
     try {
       if (wrongKey !== undefined) throw new Error(wrongKey);
-      entries.set(key, await readServerEntry(given));
+      entries.set(key, { given, entry: await readServerEntry(given) });
     } catch (thrown) {
       const reason = `The entry "${key}" of ${path} is not valid. ${reasonOf(thrown)}`;
       problems.set(key, reason);
-      if (wrongKey === undefined) invalid.set(key, { given, reason });
+      if (wrongKey === undefined) entries.set(key, { given, reason });
     }
   }
-  return { entries, given: all, problems, invalid };
+  return { entries, problems };
 }
 
 function parse(text: string, path: string): unknown {
@@ -150,10 +144,8 @@ interface WantedOptions {
   readonly logger: Logger;
   /** Returns what the file and the store wanted of a server before this change. */
   readonly last: (key: string) => WantedServer | undefined;
-  /**
-   * Returns why an entry of the file waits for an admin's approval; undefined if it does not. Default: no entry waits.
-   */
-  readonly heldBack?: ((key: string, given: unknown) => string | undefined) | undefined;
+  /** Returns why an entry of the file waits for an admin's approval; undefined if it does not. */
+  readonly heldBack: (key: string, given: unknown) => string | undefined;
 }
 
 /**
@@ -183,15 +175,16 @@ export async function wantedServers(
     });
     put(key, "store", found, remedy);
   }
-  for (const key of [...file.entries.keys(), ...file.invalid.keys()]) {
+  for (const [key, found] of file.entries) {
     // Logged only when the file takes over a server of the store, not at every later change.
     if (wanted.has(key) && last(key)?.place !== "file")
       logger.warn(`The MCP server "${key}" stands in ${path} and in the store. The file counts.`);
-  }
-  for (const [key, found] of file.invalid) put(key, "file", found, "Mend it in the file.");
-  for (const [key, entry] of file.entries) {
-    const given = file.given.get(key);
-    const reason = heldBack?.(key, given);
+    if ("reason" in found) {
+      put(key, "file", found, "Mend it in the file.");
+      continue;
+    }
+    const { given, entry } = found;
+    const reason = heldBack(key, given);
     if (reason === undefined) put(key, "file", entry);
     else {
       const remedy = `Look at it, then approve it: ${commandFor("approve", key)}`;

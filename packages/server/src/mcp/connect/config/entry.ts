@@ -26,8 +26,8 @@ const toolChoices = {
   },
 } as const;
 
-/** What is true of a tool, whatever its server says. */
 const flag = { type: "boolean" } as const;
+/** Hints about a tool that count instead of the server's own. */
 const hints = {
   type: "object",
   additionalProperties: false,

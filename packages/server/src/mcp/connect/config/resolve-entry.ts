@@ -109,7 +109,8 @@ export async function resolveEntry(
   const { command, args, env, envFile, cwd = ".", toolrack: { install } = {} } = entry;
   const file =
     envFile === undefined ? "" : await readEnvFile(await one(envFile, "envFile"), where, directory);
-  const own = { ...definedTexts(parseEnv(file)), ...(await record(env, "env")) };
+  // Every variable of a file has a value, although the type does not say so.
+  const own = { ...(parseEnv(file) as Texts), ...(await record(env, "env")) };
   return {
     kind: "process",
     roots,
@@ -119,12 +120,6 @@ export async function resolveEntry(
     cwd: resolve(directory, await one(cwd, "cwd")),
     install,
   };
-}
-
-function definedTexts(values: Readonly<Record<string, string | undefined>>): Texts {
-  return Object.fromEntries(
-    Object.entries(values).flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])),
-  );
 }
 
 /** Moves credentials from the address into an Authorization header: `fetch` refuses addresses with credentials. */
@@ -163,7 +158,7 @@ export interface Surroundings {
   readonly directory: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
   secret(name: string): Promise<string | undefined>;
-  setting?(name: string): Promise<string | undefined>;
+  setting(name: string): Promise<string | undefined>;
   /** Names the caller that a connection belongs to. Default `nobody`. */
   readonly callerId?: string;
   /** The value that the caller gave. Undefined where no caller is known. */
@@ -247,7 +242,7 @@ async function lookUp(
   if (inside === "callerId") return { value: callerId };
   const [, wanted, otherwise] = /^setting:(.+?)(?::-(.*))?$/s.exec(inside) ?? [];
   if (wanted !== undefined) {
-    const value = await setting?.(wanted);
+    const value = await setting(wanted);
     if (value !== undefined) return { value };
     if (otherwise !== undefined) return { fallback: otherwise };
     const remedy = `Set it: toolrack settings set ${wanted}=VALUE`;
@@ -303,8 +298,8 @@ function problemOf(inside: string, name: string, isSecret: boolean): string | un
 export async function namedValues(entry: ServerEntry, { secret, setting }: Surroundings): Promise<string> {
   const names = JSON.stringify(entry).matchAll(/\$\{(secret|setting):([^}]*?)(?::-|\})/g);
   const values = [...names].map(([, kind, name = ""]) => {
-    const value = kind === "secret" ? secret(name) : setting?.(name);
-    return Promise.resolve(value).catch(() => "It cannot be read.");
+    const value = kind === "secret" ? secret(name) : setting(name);
+    return value.catch(() => "It cannot be read.");
   });
   return hashValue(await Promise.all(values));
 }

@@ -31,7 +31,7 @@ function shownOAuth(oauth: unknown): object {
   return { oauth: { ...oauth, ...defined({ clientSecret: hidden(oauth.clientSecret) }) } };
 }
 
-/** What is no secret of a client with which a person or the rack signs in at an API. */
+/** The members of an OAuth client in an API's `auth` that are shown. All others are hidden. */
 const plainMembers = ["grant", "clientId", "authorizationUrl", "tokenUrl", "scope", "signIn"];
 
 function shownAuth(auth: unknown): unknown {

@@ -144,7 +144,7 @@ const goodbye =
   /^(?:(?:the )?(?:mcp )?server (?:failed|crashed|error|exited|stopped|shut)|failed to (?:start|run|initiali[sz]e)(?: the)?(?: mcp)?(?: server)?\W*$|exiting|shutting down|aborted|process exited|fatal error\W*$|error\W*$)/i;
 
 const npmLine = /^npm (?:error|ERR!) ?/;
-/** What stands behind `npm error` and is no reason: the code, details, and what every error ends with. */
+/** Lines of npm that give no reason, without their `npm error`: the code, details, and the end of every error. */
 const npmDetail =
   /^(?:\d{3}\s*$|(?:code|errno|syscall|path|dest|workspace|location|command|signal|enoent|gyp|cwd|stack|node|cmd)\b|.*(?:Note that you can also|tarball, folder, http url|complete log)|\s*at |\s*$)/i;
 

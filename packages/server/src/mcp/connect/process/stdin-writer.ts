@@ -25,7 +25,7 @@ const LONGEST_STALL = 5_000;
  * Requests fail when the server has read nothing for `LONGEST_STALL`; other messages wait without a time limit,
  * up to `MOST_UNREAD` characters.
  */
-export class Outbox {
+export class StdinWriter {
   readonly #input: Socket;
   readonly #server: string;
   /** Lines that are written at the end of this turn of the event loop. */

@@ -19,7 +19,7 @@ import {
   watchGroup,
 } from "./processes.ts";
 import type { RecentLines } from "./recent-lines.ts";
-import { Outbox } from "./stdin-writer.ts";
+import { StdinWriter } from "./stdin-writer.ts";
 
 interface ProcessSpec {
   /** The key of the server, for error messages. */
@@ -68,7 +68,7 @@ export class StdioTransport implements Transport {
     onLine: (line) => this.#readLine(line),
     onTooLong: (start, end) => this.#refuseLong(start, end),
   });
-  #outbox: Outbox | undefined;
+  #input: StdinWriter | undefined;
   #closing: Promise<void> | undefined;
   #isClosed = false;
 
@@ -119,7 +119,7 @@ export class StdioTransport implements Transport {
       });
       const lose = (reason: string) => () => void this.#lose(reason);
       // Each pipe is a socket, although the types do not say so.
-      this.#outbox = new Outbox(child.stdin as Socket, server);
+      this.#input = new StdinWriter(child.stdin as Socket, server);
       child.stdin.on("error", lose(NO_INPUT));
       child.stdout.on("data", (piece: Buffer) => this.#reader.push(piece));
       child.stdout.once("end", lose(NO_OUTPUT));
@@ -131,7 +131,7 @@ export class StdioTransport implements Transport {
   }
 
   send(message: Message): Promise<void> {
-    return this.#outbox?.isOpen === true ? this.#outbox.send(message) : Promise.reject(this.#gone());
+    return this.#input?.isOpen === true ? this.#input.send(message) : Promise.reject(this.#gone());
   }
 
   /**
@@ -152,7 +152,7 @@ export class StdioTransport implements Transport {
     const family = isAlive ? descendantsOf([child.pid]) : [];
     const exited = isAlive ? new Promise((done) => child.once("exit", done)) : Promise.resolve();
     if (isAlive) {
-      this.#outbox?.flush();
+      this.#input?.flush();
       child.stdin.end();
       await Promise.race([exited, delay(END_TIMEOUT)]);
     }
@@ -177,7 +177,7 @@ export class StdioTransport implements Transport {
     this.#isClosed = true;
     this.#lines.flush();
     this.onclose?.();
-    this.#outbox?.close(this.#gone());
+    this.#input?.close(this.#gone());
     // A server that ended by itself may have left children.
     void this.close();
   }
@@ -218,7 +218,7 @@ export class StdioTransport implements Transport {
       this.#skip(JSON.stringify(message));
       return;
     }
-    if (message.method === undefined) this.#outbox?.answered();
+    if (message.method === undefined) this.#input?.answered();
     this.onmessage?.(message);
   }
 

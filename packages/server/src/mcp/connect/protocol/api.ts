@@ -45,14 +45,11 @@ export interface DescribedSignIn {
 /** Reads the description of an API. Rejects with an `Error` whose message says what is wrong with it. */
 export type OpenApi = (api: ResolvedApi, signal: AbortSignal) => Promise<ApiPeer>;
 
-/**
- * The members of an answer's `_meta` that tell what cannot be offered, what is wrong, where a person signs in, and from which
- * files the description was read.
- */
-export const skippedKey = "toolrack/skipped";
-export const problemsKey = "toolrack/problems";
-export const signInKey = "toolrack/sign-in";
-export const filesKey = "toolrack/files";
+/** What is said of an API with its tools. */
+export type ApiFacts = Pick<ApiPeer, "skipped" | "problems" | "signIn" | "files">;
+
+/** The member of an answer's `_meta` that holds the `ApiFacts`. */
+export const factsKey = "toolrack/facts";
 
 /**
  * Speaks for an API as if it were an MCP server, so that everything that holds for upstream servers holds for APIs: states,
@@ -128,13 +125,8 @@ export class ApiTransport implements Transport {
         if (!this.#isFresh && this.#current.files.length === 0) await this.#reopen();
         this.#isFresh = false;
         const { tools, skipped, signIn, files } = this.#current;
-        const _meta = {
-          [skippedKey]: skipped,
-          [problemsKey]: problemsOf(this.#current),
-          [signInKey]: signIn,
-          [filesKey]: files,
-        };
-        return { result: { tools, _meta } };
+        const facts: ApiFacts = { skipped, problems: problemsOf(this.#current), signIn, files };
+        return { result: { tools, _meta: { [factsKey]: facts } } };
       }
       case "tools/call":
         return this.#call(id, String(params.name), asRecord(params.arguments));

@@ -1,20 +1,15 @@
 import { basename } from "node:path";
-import { RACKS } from "../../../calls/index.ts";
-import { asRecord, isRecord, reasonOf } from "../../../helpers/index.ts";
-import {
-  type ClientInfo,
-  isClientInfo,
-  legacyVersions,
-  metaKeys,
-  modernVersion,
-  rpcCodes,
-} from "../../wire/index.ts";
+import { RACKS, racksFor } from "../../../calls/index.ts";
+import { asRecord, isRecord, reasonOf, unlessAborted } from "../../../helpers/index.ts";
+import { isClientInfo, legacyVersions, metaKeys, modernVersion, rpcCodes } from "../../wire/index.ts";
 import type { ResolvedEntry } from "../config/resolve-entry.ts";
 import { ConfigurationError, type ProcessEnd, processEnded, sentence, UpstreamError } from "../failures.ts";
+import type { UpstreamLimits } from "../limits.ts";
 import type { RecentLines } from "../process/recent-lines.ts";
-import { installedProgram, type PackageStore } from "../process/server-files.ts";
+import { installedProgram } from "../process/server-files.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
-import { ApiTransport, type OpenApi } from "./api.ts";
+import type { ServerContext } from "../server-context.ts";
+import { ApiTransport } from "./api.ts";
 import { type AddressEntry, HttpTransport } from "./http.ts";
 import { lostConnection } from "./http-errors.ts";
 import type { Message, Transport, Verdict } from "./messages.ts";
@@ -31,15 +26,8 @@ export interface ConnectOptions {
   readonly protocol: string | undefined;
   readonly fingerprint: string;
   readonly lines: RecentLines;
-  readonly clientInfo: ClientInfo;
-  /** The ids of the racks that start the process, for its environment. */
-  readonly racks: string;
-  readonly packages: PackageStore;
-  readonly openApi: OpenApi | undefined;
-  /** In milliseconds, for the handshake. */
-  readonly timeout: number;
-  /** How long a person may think about a question of the server, in milliseconds. */
-  readonly questionTimeout: number;
+  readonly context: Pick<ServerContext, "clientInfo" | "identity" | "packages" | "openApi">;
+  readonly limits: Pick<UpstreamLimits, "connect" | "question">;
   readonly signal: AbortSignal;
 }
 
@@ -54,9 +42,8 @@ export async function connectUpstream(options: ConnectOptions): Promise<Upstream
   const { entry, prior } = options;
   if (entry.kind === "address") return connectAddress(entry, options);
   if (entry.kind === "api") {
-    const { openApi, lines } = options;
-    if (openApi === undefined) throw new ConfigurationError("APIs cannot be opened here.");
-    const transport = new ApiTransport((signal) => openApi(entry, signal), lines);
+    const { context, lines } = options;
+    const transport = new ApiTransport((signal) => context.openApi(entry, signal), lines);
     return connect(() => transport, "api", options, legacyVerdict("api", options));
   }
   return connect(await processOpener(entry, options), "stdio", options, prior);
@@ -69,7 +56,7 @@ async function connectAddress(entry: AddressEntry, options: ConnectOptions): Pro
   const legacy = legacyVerdict("sse", options);
   if (kind === "sse") return connect(() => sse, "sse", options, legacy);
   // The attempts over Streamable HTTP and over SSE share one time limit.
-  const limit = AbortSignal.timeout(options.timeout);
+  const limit = AbortSignal.timeout(options.limits.connect);
   try {
     return await connect(() => new HttpTransport(entry, "http"), "http", options, prior, limit);
   } catch (thrown) {
@@ -95,9 +82,9 @@ async function connect(
   kind: Verdict["transport"],
   options: ConnectOptions,
   prior: Verdict | undefined,
-  limit = AbortSignal.timeout(options.timeout),
+  limit = AbortSignal.timeout(options.limits.connect),
 ): Promise<UpstreamSession> {
-  const { entry, timeout, lines, signal, fingerprint } = options;
+  const { entry, limits, lines, signal, fingerprint } = options;
   const transport = open();
   const first: Verdict = { era: "modern", transport: kind, at: prior?.at ?? Date.now(), fingerprint };
   const onLog = ({ level, logger, data }: Message) => {
@@ -106,26 +93,25 @@ async function connect(
     lines.add("log", parts.join(" "));
   };
   const roots = entry.roots.map((uri) => ({ uri }));
-  const session = new UpstreamSession(first, { ...options, transport, roots, onLog });
+  const { clientInfo } = options.context;
+  const own = { server: options.server, questionTimeout: limits.question };
+  const session = new UpstreamSession(first, { ...own, transport, clientInfo, roots, onLog });
   const either = AbortSignal.any([signal, limit]);
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const giveUp = () => reject(either.reason);
-  either.addEventListener("abort", giveUp, { once: true });
   const handshake = async () => {
     either.throwIfAborted();
     await transport.start();
     await shakeHands(session, prior, options);
-    return session;
   };
   try {
-    return await Promise.race([handshake(), aborted]);
+    await unlessAborted(handshake(), either);
+    return session;
   } catch (thrown) {
     const wasEnded = session.isClosed;
     await session.close();
     if (signal.aborted) throw new UpstreamError("unavailable", "It was stopped while it started.");
     if (limit.aborted) {
-      const message = `It did not finish the handshake within ${timeout} ms.${slowStartAdvice(entry)}`;
-      const why = { code: "handshake_slow", details: { limit: timeout } } as const;
+      const message = `It did not finish the handshake within ${limits.connect} ms.${slowStartAdvice(entry)}`;
+      const why = { code: "handshake_slow", details: { limit: limits.connect } } as const;
       throw new UpstreamError("timeout", message, { why });
     }
     // Some servers of the old protocol end when the first message is not what they expect, so a second process is needed.
@@ -133,8 +119,6 @@ async function connect(
     if (kind === "stdio" && wasEnded && mayBeOld && session.isModern)
       return connect(open, kind, options, legacyVerdict(kind, options));
     throw handshakeFailure(thrown, wasEnded ? transport.ending : undefined);
-  } finally {
-    either.removeEventListener("abort", giveUp);
   }
 }
 
@@ -145,12 +129,12 @@ async function connect(
 async function shakeHands(
   session: UpstreamSession,
   prior: Verdict | undefined,
-  { timeout, clientInfo, protocol }: ConnectOptions,
+  { limits, context: { clientInfo }, protocol }: ConnectOptions,
 ): Promise<void> {
   const { verdict } = session;
   let failure: unknown;
   if (protocol === undefined ? prior?.era !== "legacy" : protocol === modernVersion) {
-    const probe = Math.min(LONGEST_PROBE, Math.ceil(timeout / 3));
+    const probe = Math.min(LONGEST_PROBE, Math.ceil(limits.connect / 3));
     try {
       const discover = prior?.discover ?? asRecord(await askVersions(session, probe));
       const { supportedVersions, capabilities, instructions, _meta } = discover;
@@ -270,7 +254,7 @@ function handshakeFailure(thrown: unknown, ended: ProcessEnd | undefined): Error
 
 async function processOpener(
   entry: ResolvedEntry & { readonly kind: "process" },
-  { server, lines, packages, racks, signal }: ConnectOptions,
+  { server, lines, context: { packages, identity }, signal }: ConnectOptions,
 ): Promise<() => StdioTransport> {
   const { install, cwd } = entry;
   let { command = "", args } = entry;
@@ -280,7 +264,7 @@ async function processOpener(
     command = process.execPath;
     args = ["--disable-sigusr1", program, ...args];
   }
-  const spec = { server, command, args, env: { ...entry.env, [RACKS]: racks }, cwd };
+  const spec = { server, command, args, env: { ...entry.env, [RACKS]: racksFor(identity) }, cwd };
   return () => new StdioTransport(spec, lines);
 }
 

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { asRecord, isRecord } from "../../../helpers/index.ts";
+import { asRecord, isRecord, parsedJson } from "../../../helpers/index.ts";
 import { rpcCodes } from "../../wire/index.ts";
 import { sentence, UpstreamError } from "../failures.ts";
 import type { HttpAnswer } from "./http-client.ts";
@@ -24,7 +24,7 @@ export async function refusalIn(
 ): Promise<UpstreamError> {
   const { status } = answer;
   const text = await answer.text();
-  const body = parsed(text);
+  const body = parsedJson(text);
   const error = isRecord(body) && isRecord(body.error) ? body.error : undefined;
   const isAboutRequest = error !== undefined && isRecord(body) && body.id === id;
   const reason = messageIn(body) ?? text;
@@ -81,7 +81,7 @@ function waitIn(header = ""): number | undefined {
 function describeStatus(status: number, text: string): string {
   const name = [status, STATUS_CODES[status]].filter(Boolean).join(" ");
   if (/^\s*</.test(text)) return `It answered with ${name} and a page of HTML.`;
-  const reason = (messageIn(parsed(text)) ?? text).trim().slice(0, LONGEST_TEXT);
+  const reason = (messageIn(parsedJson(text)) ?? text).trim().slice(0, LONGEST_TEXT);
   return reason === "" ? `It answered with ${name}.` : sentence(`It answered with ${name}: ${reason}`);
 }
 
@@ -94,17 +94,8 @@ function messageIn(body: unknown): string | undefined {
   );
 }
 
-/** Undefined when the text is not JSON. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Error codes of a connection that broke after it was made. */
-const brokenCodes: ReadonlySet<unknown> = new Set([...["ECONNRESET", "EPIPE", "ESOCKETTIMEDOUT"]]);
+const brokenCodes: ReadonlySet<unknown> = new Set(["ECONNRESET", "EPIPE", "ESOCKETTIMEDOUT"]);
 
 /**
  * Turns an error of a request into an `UpstreamError`; undefined for other errors. A connection that broke

@@ -3,6 +3,7 @@ import type { CallClient, LogLevel, ProgressUpdate, ToolContext } from "@toolrac
 import { logLine, waitingForTurn, whenAborted } from "@toolrack/core/internal";
 import { approvalMark } from "../../../calls/index.ts";
 import { isRecord, unlessAborted } from "../../../helpers/index.ts";
+import { encodeHeader, type HeaderParameter, headerParameters, repeatedValue } from "../../wire/index.ts";
 import { fingerprintOf, type ServerEntry } from "../config/entry.ts";
 import type { ProcessEnd } from "../failures.ts";
 
@@ -185,47 +186,19 @@ function withLocalApprovals(client: CallClient, { ask }: ToolContext): CallClien
   };
 }
 
-/** An argument that the stateless protocol wants repeated as a header of the HTTP request. */
-interface HeaderParameter {
-  readonly path: readonly string[];
-  /** The `x-mcp-header` of the argument, unchecked, like its `type`. */
-  readonly header: unknown;
-  readonly type: unknown;
-}
-
-/** A valid header name. */
-const headerName = /^[\w!#$%&'*+.^`|~-]+$/;
-
-const headerParameters = new WeakMap<object, readonly HeaderParameter[]>();
+const parametersBySchema = new WeakMap<object, readonly HeaderParameter[]>();
 
 /** The headers that a tool's schema asks for with `x-mcp-header`; undefined when it asks for none. */
 export function parameterHeaders(schema: Message, input: unknown): Record<string, string> | undefined {
-  const parameters = headerParameters.get(schema) ?? parametersOf(schema, []).filter(isNamed);
-  headerParameters.set(schema, parameters);
+  const parameters = parametersBySchema.get(schema) ?? headerParameters(schema);
+  parametersBySchema.set(schema, parameters);
   if (parameters.length === 0) return undefined;
-  const headers = parameters.flatMap(({ path, header }) => {
-    const value = path.reduce<unknown>(
-      (at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined),
-      input,
-    );
-    const isPlain = ["string", "number", "boolean"].includes(typeof value);
-    return isPlain ? [[`Mcp-Param-${header}`, headerValue(String(value))]] : [];
+  const headers = parameters.flatMap((parameter) => {
+    const { name } = parameter;
+    const value = repeatedValue(parameter, input);
+    return name === undefined || value === undefined ? [] : [[name, encodeHeader(String(value))]];
   });
   return Object.fromEntries(headers);
-}
-
-/** Looks only at properties with a fixed path, not inside lists and alternatives. */
-function parametersOf(schema: Message, path: readonly string[]): HeaderParameter[] {
-  const { "x-mcp-header": header, type } = schema;
-  const properties = isRecord(schema.properties) ? Object.entries(schema.properties) : [];
-  return [
-    ...(header === undefined || path.length === 0 ? [] : [{ path, header, type }]),
-    ...properties.flatMap(([key, part]) => (isRecord(part) ? parametersOf(part, [...path, key]) : [])),
-  ];
-}
-
-function isNamed({ header }: HeaderParameter): boolean {
-  return typeof header === "string" && headerName.test(header);
 }
 
 const headerTypes: ReadonlySet<unknown> = new Set(["string", "integer", "boolean"]);
@@ -236,14 +209,12 @@ const headerTypes: ReadonlySet<unknown> = new Set(["string", "integer", "boolean
  */
 export function headerProblem(schema: Message): string | undefined {
   const taken = new Set<string>();
-  for (const parameter of parametersOf(schema, [])) {
-    const { path, header, type } = parameter;
+  for (const { path, header, type, name } of headerParameters(schema)) {
     const where = `The x-mcp-header of its argument ${path.join(".")}`;
-    if (!isNamed(parameter)) return `${where} is no name of a header: ${JSON.stringify(header)}.`;
+    if (name === undefined) return `${where} is no name of a header: ${JSON.stringify(header)}.`;
     const types = [type].flat().filter((one) => one !== "null");
     if (types.length === 0 || !types.every((one) => headerTypes.has(one)))
       return `${where} needs an argument that is a string, an integer or a boolean.`;
-    const name = String(header).toLowerCase();
     if (taken.has(name)) return `${where} is that of another argument, too: ${header}.`;
     taken.add(name);
   }
@@ -254,11 +225,5 @@ export function headerProblem(schema: Message): string | undefined {
 export function routingHeaders(version: string, request: UpstreamRequest): Record<string, string> {
   const { method, params, routingName = params.name ?? params.uri } = request;
   const headers = { ...request.headers, "mcp-protocol-version": version, "mcp-method": method };
-  return typeof routingName === "string" ? { ...headers, "mcp-name": headerValue(routingName) } : headers;
-}
-
-/** Encodes values that a header cannot hold as base64, marked as the protocol says. */
-function headerValue(value: string): string {
-  const isPlain = /^[\t\x20-\x7E]+$/.test(value) && value === value.trim() && !value.startsWith("=?base64?");
-  return isPlain ? value : `=?base64?${Buffer.from(value, "utf8").toString("base64")}?=`;
+  return typeof routingName === "string" ? { ...headers, "mcp-name": encodeHeader(routingName) } : headers;
 }

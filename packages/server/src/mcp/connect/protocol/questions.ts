@@ -11,7 +11,7 @@ export function isClientMethod(method: unknown): method is ClientMethod {
   return askable.has(method);
 }
 
-/** What the rack declares to servers of the old protocol. They are told once, for all callers. */
+/** The capabilities that the rack declares to a server of the old protocol: once, for all callers. */
 export const allCapabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} } as const;
 
 /** Says what a caller can answer. Some callers look only at the method and ignore `params`. */
@@ -265,7 +265,7 @@ export class Turns {
     try {
       await unlessAborted(Promise.race([before, limit]), signal ?? begun.signal);
       begun.abort();
-      // Whoever comes later does not wait again for what has run so long already.
+      // A request that runs longer than this no longer makes later requests wait.
       release = setTimeout(resolve, this.#longestWait).unref();
       return await work();
     } finally {

@@ -1,7 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CallClient } from "@toolrack/core";
-import { asRecord, isRecord, PassingMap, reasonOf } from "../../../helpers/index.ts";
-import { type ClientInfo, metaKeys, modernVersion, rpcCodes, tasksExtension } from "../../wire/index.ts";
+import { asRecord, isRecord, PassingMap, reasonOf, whenAborted } from "../../../helpers/index.ts";
+import {
+  type ClientInfo,
+  lists,
+  metaKeys,
+  modernVersion,
+  rpcCodes,
+  tasksExtension,
+} from "../../wire/index.ts";
 import { processEnded, UpstreamError } from "../failures.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { refusal } from "./http-errors.ts";
@@ -22,7 +29,7 @@ import {
   ServerQuestions,
   Turns,
 } from "./questions.ts";
-import { lists, type SessionListeners, Subscriptions } from "./subscriptions.ts";
+import { type SessionListeners, Subscriptions } from "./subscriptions.ts";
 import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 
 interface SessionOptions extends QuestionOptions {
@@ -426,9 +433,5 @@ function isOfType(result: unknown, type: "input_required" | "task"): result is M
 function whenGivenUp(request: UpstreamRequest, act: (reason: unknown) => void): (() => void) | undefined {
   if (request.whenAborted !== undefined) return request.whenAborted(act);
   const { signal } = request;
-  if (signal === undefined) return undefined;
-  const onAbort = () => act(signal.reason);
-  if (signal.aborted) onAbort();
-  else signal.addEventListener("abort", onAbort, { once: true });
-  return () => signal.removeEventListener("abort", onAbort);
+  return signal && whenAborted(signal, () => act(signal.reason));
 }

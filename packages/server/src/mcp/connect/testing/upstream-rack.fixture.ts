@@ -1,9 +1,12 @@
+import { randomUUID } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type CallOptions, ToolRegistry, type ToolResult } from "@toolrack/core";
 import { openSecrets, type Secrets } from "../../../access/secrets.ts";
+import { Unapproved } from "../../../access/unapproved-files.ts";
+import { operatorOrigin } from "../../../calls/call-book.ts";
 import type { OfferingReader } from "../../../calls/offering-source.ts";
 import { Offerings } from "../../../calls/offerings.ts";
 import { DependencyStore } from "../../../sandbox/dependencies.ts";
@@ -52,8 +55,15 @@ export class UpstreamRack {
       offerings: this.offerings,
       store: this.store.mcpServers,
       secrets: this.secrets,
+      setting: async () => undefined,
+      originOf: () => operatorOrigin,
       logger: this.#logger,
       directory: this.directory,
+      unapproved: new Unapproved({ directory: this.directory }),
+      pinning: "quarantine",
+      identity: { id: randomUUID(), above: [] },
+      clientInfo: { name: "toolrack", version: "0" },
+      openApi: () => Promise.reject(new Error("There are no APIs here.")),
       packages: new DependencyStore({
         directory: join(this.directory, ".toolrack", "mcp"),
         logger: this.#logger,

@@ -21,6 +21,8 @@ export async function surfaceParts({ serving: { app, store } }: ServedRack) {
     store,
     approvals: await ApprovalInbox.open({ store, logger }),
     racks: () => [],
+    greet: () => undefined,
+    starting: () => undefined,
     instructionsOf: () => undefined,
     offerings: app.offerings,
     experts: (nameOrId) => viewOf(experts.find(nameOrId)),

@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { expect, it } from "vitest";
-import type { Approval } from "../../api/index.ts";
-import { setLanguage, t } from "../../i18n/index.ts";
+import type { Approval } from "../api/index.ts";
+import { setLanguage, t } from "../text/index.ts";
 import { draftOf, forgetDraft, maskedPlaces, reasonOf, suggestedPattern } from "./approval-draft.ts";
 
 const question = (id: string) => ({ id, input: { path: "a.md" } });

@@ -1,5 +1,5 @@
 import { createI18n } from "vue-i18n";
-import { keep, kept } from "../text/browser.ts";
+import { keep, kept } from "./browser.ts";
 import { calls } from "./messages/calls.ts";
 import { common } from "./messages/common.ts";
 import { schedules } from "./messages/schedules.ts";

@@ -1,8 +1,7 @@
 import { ref } from "vue";
-import type { Approval } from "../../api/index.ts";
-import { t } from "../../i18n/index.ts";
-import { isRecord } from "../../text/index.ts";
-import { Recent } from "../../ui/index.ts";
+import type { Approval } from "../api/index.ts";
+import { isRecord, t } from "../text/index.ts";
+import { Recent } from "../ui/index.ts";
 
 /** The number of drafts is limited, because drafts of approvals decided elsewhere are not removed. */
 const drafts = new Recent<ReturnType<typeof newDraft>>({ most: 200 });
