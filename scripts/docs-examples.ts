@@ -147,7 +147,8 @@ export class DocsExamples {
       ...inherited,
       FORCE_COLOR: "0",
       HOME: this.#home,
-      NODE_COMPILE_CACHE: join(this.#folder, "cache"),
+      // `npm test` has one for all that starts the program.
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(this.#folder, "cache"),
       PATH: `${join(this.#folder, "bin")}:${process.env.PATH}`,
     };
   }
