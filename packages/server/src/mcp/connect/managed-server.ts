@@ -3,6 +3,7 @@ import { hashValue } from "@toolrack/core/internal";
 import { type Origin, operatorOrigin } from "../../calls/index.ts";
 import { reasonOf } from "../../helpers/index.ts";
 import type { McpServerStore, StoredMcpServer } from "../../store/index.ts";
+import type { ListName } from "../wire/index.ts";
 import { CallerConnections } from "./caller-connections.ts";
 import {
   approvedParts,
@@ -30,7 +31,6 @@ import { namedValues } from "./config/resolve-entry.ts";
 import { commandFor, nameOf, type ServerReason } from "./failures.ts";
 import { McpOfferings } from "./offerings.ts";
 import type { Verdict } from "./protocol/messages.ts";
-import type { ListName } from "./protocol/subscriptions.ts";
 import type { ServerContext } from "./server-context.ts";
 import { ServerSignIns } from "./sign-in/server-sign-ins.ts";
 import { type AbortableRequest, Upstream, type UpstreamOwner } from "./upstream.ts";

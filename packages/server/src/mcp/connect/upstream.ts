@@ -3,6 +3,7 @@ import type { ToolContext } from "@toolrack/core";
 import { problemOfCircle, problemOfOwnEntry, problemOfStart } from "../../calls/index.ts";
 import { type ReasonDetails, reasonOf, unlessAborted } from "../../helpers/index.ts";
 import { readServerAddress } from "../../helpers/server-address.ts";
+import { type ListName, lists } from "../wire/index.ts";
 import {
   type Catalogue,
   changedLists,
@@ -42,7 +43,6 @@ import {
   validVerdict,
 } from "./protocol/messages.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
-import { type ListName, lists } from "./protocol/subscriptions.ts";
 import type { ServerContext } from "./server-context.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 

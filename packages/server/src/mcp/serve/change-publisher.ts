@@ -3,8 +3,9 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ToolRegistry } from "@toolrack/core";
 import type { Offerings } from "../../calls/index.ts";
 import { RecentMap } from "../../helpers/index.ts";
+import { lists as allKinds, type ListName } from "../wire/index.ts";
 import { type Caller, type ExpertResolver, type ExpertView, mayUseExpert } from "./caller.ts";
-import type { Listener, ListKind } from "./session.ts";
+import type { Listener } from "./session.ts";
 import type { ToolLists } from "./tool-lists.ts";
 
 /** How long changes are gathered before clients are told, in milliseconds. A reload makes several changes. */
@@ -19,14 +20,12 @@ interface PublisherServices extends ExpertSource {
 }
 
 /** What the clients with the same identity were last known to see in each list. */
-interface View extends Readonly<Record<ListKind, KnownList>> {
+interface View extends Readonly<Record<ListName, KnownList>> {
   /** The version of the rack when the tools were last compared. */
   comparedVersion: number | undefined;
   /** The version of the clients' expert that these lists belong to. Undefined without an expert. */
   expertVersion: string | number | undefined;
 }
-
-const allKinds: readonly ListKind[] = ["tools", "prompts", "resources"];
 
 /**
  * Tells clients which of their lists have changed. A source may report a change that a client cannot see,
@@ -41,7 +40,7 @@ export class ChangePublisher {
   readonly #stops: readonly (() => void)[];
   #gathering: NodeJS.Timeout | undefined;
   /** Lists that may have changed since clients were last told. */
-  readonly #maybeChanged = new Set<ListKind>();
+  readonly #maybeChanged = new Set<ListName>();
   #isStopped = false;
 
   constructor(services: PublisherServices) {
@@ -81,7 +80,7 @@ export class ChangePublisher {
   }
 
   /** `concerned`: the views whose lists may have changed. Default: all. */
-  #gather(kinds: readonly ListKind[], concerned: Iterable<View> = this.#views.values()): void {
+  #gather(kinds: readonly ListName[], concerned: Iterable<View> = this.#views.values()): void {
     for (const kind of kinds) this.#maybeChanged.add(kind);
     for (const view of concerned) for (const kind of kinds) view[kind].markMaybeChanged();
     this.#gathering ??= setTimeout(() => {
@@ -129,8 +128,8 @@ export class ChangePublisher {
   async #compare(
     view: View,
     caller: Caller,
-    kinds: readonly ListKind[],
-    changed: (kind: ListKind) => void,
+    kinds: readonly ListName[],
+    changed: (kind: ListName) => void,
   ): Promise<void> {
     // Must come before the comparison, which makes a new list and so changes `lastMade`.
     const wasMissed = kinds.includes("tools") && this.#hasMissed(view, caller);
@@ -155,7 +154,7 @@ export class ChangePublisher {
     return comparedVersion !== undefined && made !== undefined && made > comparedVersion && made < version;
   }
 
-  #read(kind: ListKind, caller: Caller): unknown {
+  #read(kind: ListName, caller: Caller): unknown {
     const { lists, offerings } = this.#services;
     if (kind === "tools") return lists.of(caller).tools;
     const reader = caller.reader(new AbortController().signal);

@@ -7,8 +7,6 @@ import type { Caller } from "./caller.ts";
 import type { McpServing } from "./mcp-services.ts";
 import type { ClientRequest } from "./session.ts";
 
-type Result = Readonly<Record<string, unknown>>;
-
 const capabilities = {
   tools: { listChanged: true },
   prompts: { listChanged: true },
@@ -19,7 +17,7 @@ const capabilities = {
 };
 
 /** Answers `initialize`, with which a client of the legacy era begins. */
-export function initialize(serving: McpServing, { peer, params, caller }: ClientRequest): Result {
+export function initialize(serving: McpServing, { peer, params, caller }: ClientRequest): object {
   peer.session?.initialize(params);
   return {
     protocolVersion: peer.version,
@@ -30,7 +28,7 @@ export function initialize(serving: McpServing, { peer, params, caller }: Client
 }
 
 /** Answers `server/discover`, by which a client of the modern era learns what the rack can do. */
-export function discover(serving: McpServing, { caller }: ClientRequest): Result {
+export function discover(serving: McpServing, { caller }: ClientRequest): object {
   const extensions = { ...capabilities.extensions, [tasksExtension]: {} };
   return {
     supportedVersions: [modernVersion],
@@ -91,7 +89,7 @@ function wordsOf(said: ReadonlyMap<string, ServerInstructions | undefined>): str
 }
 
 /** Sets the lowest level of messages that a client of the legacy era receives with all its requests. */
-export function setLevel(_: McpServing, { params: { level }, peer }: ClientRequest): Result {
+export function setLevel(_: McpServing, { params: { level }, peer }: ClientRequest): object {
   if (!isLogLevel(level)) throw paramError("logging/setLevel", "level", notALevel);
   if (peer.session !== undefined) peer.session.logLevel = level;
   return {};

@@ -5,8 +5,6 @@ import type { McpServing } from "./mcp-services.ts";
 import type { ClientRequest } from "./session.ts";
 import { pageOf } from "./tool-lists.ts";
 
-type Result = Readonly<Record<string, unknown>>;
-
 /** How long clients of both eras may cache a skill. */
 const skillCache = { ttlMs: listCacheTime, cacheScope: "private" };
 
@@ -60,7 +58,7 @@ export const offeringMethods = {
       return found;
     });
   },
-  async "completion/complete"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+  async "completion/complete"({ offerings }: McpServing, request: ClientRequest): Promise<object> {
     const params = await parse(request, (core) => core.CompleteRequestParamsSchema);
     const { ref, argument, context } = params;
     const wanted = { ref, argument, others: context?.arguments ?? {} };
@@ -69,14 +67,14 @@ export const offeringMethods = {
       throw invalidParams("There is no such prompt or resource template to complete.");
     return { completion };
   },
-  async "skills/get"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+  async "skills/get"({ offerings }: McpServing, request: ClientRequest): Promise<object> {
     const uri = await uriOf(request);
     const skill = await offerings.getSkill(uri, readerOf(request));
     if (skill === undefined)
       throw invalidParams(`There is no skill at ${uri}. skills/list has those that there are.`);
     return { skill, ...skillCache };
   },
-  async "resources/directory/read"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+  async "resources/directory/read"({ offerings }: McpServing, request: ClientRequest): Promise<object> {
     const uri = await uriOf(request);
     const directory = await offerings.readDirectory(uri, readerOf(request));
     if (directory === undefined) throw invalidParams(`There is no folder at ${uri}.`);
@@ -89,9 +87,9 @@ function listing<Item>(
   member: string,
   read: (offerings: Offerings, reader: OfferingReader) => Promise<readonly Item[]>,
   keyOf: (item: Item) => string,
-  more: Result = {},
+  more: object = {},
 ) {
-  return async ({ offerings }: McpServing, request: ClientRequest): Promise<Result> => {
+  return async ({ offerings }: McpServing, request: ClientRequest): Promise<object> => {
     const { cursor } = await parse(request, (core) => core.PaginatedRequestParamsSchema);
     const all = await read(offerings, readerOf(request));
     const sorted = all.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));

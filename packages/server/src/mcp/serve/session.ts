@@ -8,6 +8,7 @@ import {
   expected,
   isAbilities,
   isClientInfo,
+  type ListName,
   legacyVersions,
   type RpcId,
   type RpcParams,
@@ -161,11 +162,9 @@ export class ClientRequest {
 export const connectionClosed = "the client closed the connection";
 export const inputClosed = "the client closed its side";
 
-export type ListKind = "tools" | "prompts" | "resources";
-
 /** A connected client that is told of changes. Its methods never throw. */
 export interface Listener {
-  listChanged(kind: ListKind): void;
+  listChanged(kind: ListName): void;
   /** Called for every resource whose content changed, also those the client does not listen to. */
   resourceUpdated(uri: string): void;
   /** Called when the server stops. */

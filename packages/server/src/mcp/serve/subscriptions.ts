@@ -1,11 +1,9 @@
-import { metaKeys, RpcError, rpcCodes } from "../wire/index.ts";
+import { type ListName, metaKeys, RpcError, rpcCodes } from "../wire/index.ts";
 import { invalidParams, resourceNotFound } from "./answers.ts";
 import type { Caller } from "./caller.ts";
 import type { McpServing } from "./mcp-services.ts";
 import { parse, readerOf, uriOf } from "./offerings.ts";
-import type { ClientRequest, Listener, ListKind } from "./session.ts";
-
-type Result = Readonly<Record<string, unknown>>;
+import type { ClientRequest, Listener } from "./session.ts";
 
 /** How many resources a client may watch in one request or one session. */
 const MOST_WATCHED = 256;
@@ -16,7 +14,7 @@ const flags = {
   tools: "toolsListChanged",
   prompts: "promptsListChanged",
   resources: "resourcesListChanged",
-} as const satisfies Record<ListKind, string>;
+} as const satisfies Record<ListName, string>;
 
 /**
  * Answers `subscriptions/listen`, by which a client of the modern era is told of changes. The request stays
@@ -88,7 +86,7 @@ async function watchAll(
 
 /** The methods by which a session of the legacy era subscribes to single resources. */
 export const subscriptionMethods = {
-  async "resources/subscribe"({ offerings }: McpServing, request: ClientRequest): Promise<Result> {
+  async "resources/subscribe"({ offerings }: McpServing, request: ClientRequest): Promise<object> {
     const uri = await uriOf(request);
     const watched = request.peer.session?.watched ?? new Map<string, () => void>();
     if (watched.has(uri)) return {};
@@ -104,7 +102,7 @@ export const subscriptionMethods = {
       `This session watches ${MOST_WATCHED} resources, which is as many as it may. ${advice}`,
     );
   },
-  async "resources/unsubscribe"(_: McpServing, request: ClientRequest): Promise<Result> {
+  async "resources/unsubscribe"(_: McpServing, request: ClientRequest): Promise<object> {
     const uri = await uriOf(request);
     const { session } = request.peer;
     session?.watched.get(uri)?.();

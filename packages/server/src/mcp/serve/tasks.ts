@@ -10,15 +10,13 @@ import type { ClientDialog } from "./dialog.ts";
 import { answerTimeout, type ClientRequest } from "./session.ts";
 import type { ToolLists } from "./tool-lists.ts";
 
-type Result = Readonly<Record<string, unknown>>;
-
 /** The methods of the tasks extension, by which a client fetches the results of long calls. */
 export const taskMethods = {
-  async "tasks/get"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<Result> {
+  async "tasks/get"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<object> {
     const taskId = taskIdOf(request);
     return (await tasks.get(taskId, request.caller)) ?? refuse(taskId);
   },
-  async "tasks/update"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<Result> {
+  async "tasks/update"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<object> {
     const taskId = taskIdOf(request);
     const { inputResponses = {} } = request.params;
     if (!isRecord(inputResponses)) {
@@ -26,7 +24,7 @@ export const taskMethods = {
     }
     return (await tasks.update(taskId, inputResponses, request.caller)) ? {} : refuse(taskId);
   },
-  async "tasks/cancel"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<Result> {
+  async "tasks/cancel"({ tasks }: { readonly tasks: Tasks }, request: ClientRequest): Promise<object> {
     const taskId = taskIdOf(request);
     return (await tasks.cancel(taskId, request.caller)) ? {} : refuse(taskId);
   },

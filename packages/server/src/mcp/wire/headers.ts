@@ -1,4 +1,4 @@
-import { isRecord } from "@toolrack/core/internal/schema";
+import { isRecord, memberAt } from "@toolrack/core/internal/schema";
 import type { RpcParams } from "./messages.ts";
 
 /** An argument that the stateless protocol wants repeated as a header of the HTTP request. */
@@ -33,10 +33,7 @@ export function repeatedValue(
   { path }: HeaderParameter,
   args: unknown,
 ): string | number | boolean | undefined {
-  const value = path.reduce<unknown>(
-    (at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined),
-    args,
-  );
+  const value = memberAt(args, path);
   const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
   return isPlain ? value : undefined;
 }

@@ -9,6 +9,7 @@ export {
 } from "./headers.ts";
 export type {
   Envelope,
+  ListName,
   RpcId,
   RpcMessage,
   RpcNotification,
@@ -26,6 +27,7 @@ export {
   isClientInfo,
   isLogLevel,
   legacyVersions,
+  lists,
   logLevels,
   longestMessage,
   longMessageRefusal,

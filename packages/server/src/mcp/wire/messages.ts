@@ -155,6 +155,10 @@ export function longMessageRefusal(start: string, end: string): string {
   return errorText(method === undefined ? null : id, { code: rpcCodes.invalidRequest, message });
 }
 
+/** The lists of a server whose changes are announced. */
+export const lists = ["tools", "prompts", "resources"] as const;
+export type ListName = (typeof lists)[number];
+
 /** The version of the protocol without sessions: every request describes its client. */
 export const modernVersion = "2026-07-28";
 /** The older versions, newest first. A client that asks for an unknown version is given the first. */

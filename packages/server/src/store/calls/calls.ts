@@ -251,7 +251,7 @@ export class CallRepository {
     const rows: Row[] = [];
     for await (const { from, to } of this.#slices(indexed, latest, signal)) {
       const slice = wanted.where("timestamp", ">=", from).where("timestamp", "<=", to);
-      rows.push(...(await this.#database.scan(slice, signal, "slice")));
+      rows.push(...(await this.#database.scan(slice, signal, "long")));
       if (rows.length >= most) break;
     }
     return rows.slice(0, most);
@@ -276,7 +276,7 @@ export class CallRepository {
         .orderBy("timestamp", "desc")
         .limit(1)
         .offset(size);
-      const [next] = await scan(before, signal, "slice");
+      const [next] = await scan(before, signal, "long");
       // All calls of one millisecond are in one slice.
       const from = next === undefined ? 0 : Math.min(next.timestamp + 1, to);
       yield { from, to };

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { isReservedFrom, isUsableTemplate, racksKey, readRacks } from "../../../calls/index.ts";
 import { asRecord, defined, isRecord } from "../../../helpers/index.ts";
+import { type ListName, lists } from "../../wire/index.ts";
 import { type ApiFacts, type DescribedSignIn, factsKey } from "../protocol/api.ts";
 import type { Message } from "../protocol/messages.ts";
 import type { ServerProfile, UpstreamSession } from "../protocol/session.ts";
-import { type ListName, lists } from "../protocol/subscriptions.ts";
 import { cleanText } from "./usable-schema.ts";
 
 /** A tool as its server describes it. The types are checked; the content is not to be trusted. */

@@ -1,7 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CallClient } from "@toolrack/core";
 import { asRecord, isRecord, PassingMap, reasonOf, whenAborted } from "../../../helpers/index.ts";
-import { type ClientInfo, metaKeys, modernVersion, rpcCodes, tasksExtension } from "../../wire/index.ts";
+import {
+  type ClientInfo,
+  lists,
+  metaKeys,
+  modernVersion,
+  rpcCodes,
+  tasksExtension,
+} from "../../wire/index.ts";
 import { processEnded, UpstreamError } from "../failures.ts";
 import { StdioTransport } from "../process/stdio-transport.ts";
 import { refusal } from "./http-errors.ts";
@@ -22,7 +29,7 @@ import {
   ServerQuestions,
   Turns,
 } from "./questions.ts";
-import { lists, type SessionListeners, Subscriptions } from "./subscriptions.ts";
+import { type SessionListeners, Subscriptions } from "./subscriptions.ts";
 import { plainResult, TASK_LIFE, TaskRuns } from "./task-runs.ts";
 
 interface SessionOptions extends QuestionOptions {

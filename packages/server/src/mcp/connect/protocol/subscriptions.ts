@@ -1,12 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { asRecord } from "../../../helpers/index.ts";
+import { type ListName, lists } from "../../wire/index.ts";
 import type { UpstreamError } from "../failures.ts";
 import { pauseAfter } from "../limits.ts";
 import type { Message, UpstreamRequest, Verdict } from "./messages.ts";
-
-export const lists = ["tools", "prompts", "resources"] as const;
-
-export type ListName = (typeof lists)[number];
 
 /** What a session tells its owner. */
 export interface SessionListeners {
