@@ -12,9 +12,6 @@ export interface CallWatcher {
   readonly found?: (call: Call) => void;
 }
 
-/** An answer of more characters is read from the call's record: in the stream it would block the page. */
-const LONGEST_ANSWER = 1_000_000;
-
 /** Calls a tool and reports its progress. The call outlives the page and is found or cancelled by its id. */
 export function runTool(
   name: string,
@@ -48,16 +45,15 @@ export function tryTool(
 async function follow(
   route: string,
   path: Readonly<Record<string, string>>,
-  body: { readonly callId?: string; readonly arguments?: unknown; readonly keep?: boolean },
+  body: { readonly callId: string; readonly arguments?: unknown; readonly keep?: boolean },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
   const headers = { accept: "text/event-stream" };
   const response = await open(route, { path, body, headers });
   if (response.body === null) throw new ApiError(0, "unreachable", "");
-  // A long answer can be read from the call's record only if the id of the call is known.
-  const events = readEvents(response.body, body.callId === undefined ? {} : { longest: LONGEST_ANSWER });
+  const events = readEvents(response.body);
   for (;;) {
-    // If the connection breaks or the answer is too long, the result is read from the call's record.
+    // If the connection breaks, the result is read from the call's record.
     const { value: streamed } = await events.next().catch(() => ({ value: undefined }));
     if (!streamed) return findAnswer(body.callId, watcher);
     const { event, data } = streamed;
@@ -78,9 +74,9 @@ const POLL_INTERVAL = 1_000;
 const LONGEST_AWAY = 60_000;
 
 /** The outcome of a call, polled from its record until the call has ended and the server answers. */
-export async function findAnswer(callId: string | undefined, watcher: CallWatcher = {}): Promise<CallAnswer> {
+export async function findAnswer(callId: string, watcher: CallWatcher = {}): Promise<CallAnswer> {
   let lastAnswer = Date.now();
-  while (callId !== undefined && Date.now() - lastAnswer < LONGEST_AWAY) {
+  while (Date.now() - lastAnswer < LONGEST_AWAY) {
     try {
       const call = await readCall(callId);
       lastAnswer = Date.now();

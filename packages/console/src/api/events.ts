@@ -4,26 +4,20 @@ import { isRecord } from "../text/index.ts";
 import { ApiError } from "./api-error.ts";
 import { open } from "./request.ts";
 
-/** Reads server-sent events. Throws at an event of more than `longest` characters. */
+/** Reads server-sent events. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
-  options: { readonly longest?: number; readonly onBytes?: () => void } = {},
+  onBytes?: () => void,
 ): AsyncGenerator<EventSourceMessage, void, void> {
   const read: EventSourceMessage[] = [];
-  const parser = createParser({
-    onEvent: (event) => read.push(event),
-    onError(error) {
-      if (error.type === "max-buffer-size-exceeded") throw error;
-    },
-    maxBufferSize: options.longest,
-  });
+  const parser = createParser({ onEvent: (event) => read.push(event) });
   const decoder = new TextDecoder();
   const reader = body.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      options.onBytes?.();
+      onBytes?.();
       parser.feed(decoder.decode(value, { stream: true }));
       yield* read.splice(0);
     }
@@ -120,7 +114,7 @@ export class EventStream {
       this.#hasBegun = true;
       this.state.value = "open";
       if (response.body === null) return true;
-      for await (const { event = "", id, data } of readEvents(response.body, { onBytes: stillAlive })) {
+      for await (const { event = "", id, data } of readEvents(response.body, stillAlive)) {
         if (id !== undefined) this.#lastId = id;
         // The server sends `ready` to a connection that named no last event. If we were connected before,
         // events may be lost.

@@ -753,6 +753,8 @@ export interface ToolSummary {
   readonly tokens: number;
   readonly permissions?: readonly string[];
   readonly origin?: string;
+  readonly source: "files" | "skills" | "mcp" | "builtin" | "other";
+  readonly group: string;
   readonly createdAt: number;
 }
 

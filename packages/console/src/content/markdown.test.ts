@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { cpuTime } from "../../../../scripts/cpu-time.ts";
+import { looksLikeMarkdown } from "./descriptions.ts";
 import { type MarkdownNode, parseMarkdown } from "./markdown.ts";
-import { looksLikeMarkdown } from "./parts.ts";
 
 /** Markdown as a short text: what a page would show, with the tags that carry meaning. */
 function shown(text: string): string {

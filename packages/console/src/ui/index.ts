@@ -5,6 +5,13 @@ import DraftForm from "./DraftForm.vue";
 import FormField from "./FormField.vue";
 import Menu from "./Menu.vue";
 import Modal from "./Modal.vue";
+import RemoveButton from "./RemoveButton.vue";
+import SearchField from "./SearchField.vue";
+import Segmented from "./Segmented.vue";
+import SelectBox from "./SelectBox.vue";
+import SplitPage from "./SplitPage.vue";
+import StatisticsSummary from "./StatisticsSummary.vue";
+import StatusMark from "./StatusMark.vue";
 import {
   CallLink,
   CodeBlock,
@@ -15,14 +22,7 @@ import {
   FailedItem,
   ProblemNote,
   RelativeTime,
-} from "./parts.ts";
-import RemoveButton from "./RemoveButton.vue";
-import SearchField from "./SearchField.vue";
-import Segmented from "./Segmented.vue";
-import SelectBox from "./SelectBox.vue";
-import SplitPage from "./SplitPage.vue";
-import StatisticsSummary from "./StatisticsSummary.vue";
-import StatusMark from "./StatusMark.vue";
+} from "./small-components.ts";
 import Toggle from "./Toggle.vue";
 import ToolRow from "./ToolRow.vue";
 import UnsavedTextDialog from "./UnsavedTextDialog.vue";

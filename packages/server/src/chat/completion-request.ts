@@ -42,6 +42,9 @@ const functionChoice: JsonSchemaObject = {
 
 /** Members of a request in either of OpenAI's forms that the rack itself reads. */
 export const rackMembers = {
+  "model?": s.nullable(
+    s.text({ maxLength: 200, description: "As `GET /v1/models` lists it. Default: the config's." }),
+  ),
   "n?": s.nullable(s.integer({ minimum: 1, description: "Only 1: tools are run for one answer." })),
   "toolrack?": s.closed(
     {
@@ -53,9 +56,6 @@ export const rackMembers = {
 } as const;
 
 const requestMembers = {
-  "model?": s.nullable(
-    s.text({ maxLength: 200, description: "As `GET /v1/models` lists it. Default: the config's." }),
-  ),
   messages: s.list<ModelMessage>(message, { minItems: 1 }),
   "tools?": s.nullable<readonly ModelTool[]>(
     s.list(s.object({ type: s.text() }, open), {

@@ -1,3 +1,4 @@
+/// <reference path="./undici-parts.d.ts" />
 import type { Socket } from "node:net";
 import type { Dispatcher } from "undici";
 

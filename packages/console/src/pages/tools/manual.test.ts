@@ -58,6 +58,8 @@ it("reads what a single-file tool says of itself, and of other tools what they h
     dangerous: false,
     readOnly: false,
     tokens: 1,
+    source: "other",
+    group: "",
     createdAt: 0,
   } as const;
   const tool = (metadata: Tool["metadata"]): Tool => ({ ...summary, metadata });

@@ -1,6 +1,6 @@
-import { type ComputedRef, computed, onScopeDispose, type Ref, watch } from "vue";
+import { type ComputedRef, computed, type Ref, watch } from "vue";
 import { type LocationQuery, useRoute } from "vue-router";
-import { type FileReport, readStatistics, request, unlessForbidden, useEvents } from "../../api/index.ts";
+import { type FileReport, readStatistics, request, unlessForbidden } from "../../api/index.ts";
 import { type Remote, useLive } from "../../ui/index.ts";
 import { type Activity, type Rack, sources } from "./tool-tree.ts";
 
@@ -30,25 +30,16 @@ export function useRack(opened: Ref<ReadonlySet<string>>): Remote<Rack> {
     const parts = wanted.map(({ source, group }) => readPart({ source, group }, signal));
     return { tools: (await Promise.all(parts)).flatMap((part) => part.items), total, groups, tags };
   };
-  const remote = useLive(async (signal) => {
-    const [tools, troubled] = await Promise.all([readTools(signal), readTroubled(signal)]);
-    return { ...tools, troubled };
-  });
+  const remote = useLive(
+    async (signal) => {
+      const [tools, troubled] = await Promise.all([readTools(signal), readTroubled(signal)]);
+      return { ...tools, troubled };
+    },
+    ["tools.", "tool.", "reload."],
+  );
   watch([opened, () => JSON.stringify(filterOf(route.query))], () => {
     if (isLarge) remote.reloadSoon(0);
   });
-  // The list is large, so a hidden page reads it when it is shown again.
-  let isOld = false;
-  const refresh = () => {
-    if (isOld && !document.hidden) remote.reloadSoon();
-    isOld &&= document.hidden;
-  };
-  useEvents(["tools.", "tool.", "reload."], () => {
-    isOld = true;
-    refresh();
-  });
-  document.addEventListener("visibilitychange", refresh);
-  onScopeDispose(() => document.removeEventListener("visibilitychange", refresh));
   return remote;
 }
 

@@ -5,6 +5,7 @@ import {
   bestHit,
   groupRows,
   isShown,
+  type Source,
   tagsOf,
   toggled,
   toolsBetween,
@@ -14,11 +15,11 @@ import {
 
 describe("the rows of the list", () => {
   const tools = [
-    tool("greeting", { origin: "tools/greeting.ts", displayName: "Greeting/问候", tags: ["text"] }),
-    tool("slugify", { origin: "tools/text/slugify.js", status: "disabled" }),
-    tool("internal_file_read", { origin: "built-in file/read", description: "读取文件内容" }),
-    tool("internal_file_delete", { origin: "built-in file/delete", dangerous: true }),
-    tool("schedule_tool", { category: "toolbox" }),
+    tool("greeting", { source: "files", displayName: "Greeting/问候", tags: ["text"] }),
+    tool("slugify", { source: "files", group: "text", status: "disabled" }),
+    tool("internal_file_read", { source: "builtin", group: "file", description: "读取文件内容" }),
+    tool("internal_file_delete", { source: "builtin", group: "file", dangerous: true }),
+    tool("schedule_tool", { group: "toolbox" }),
   ];
   const broken: FileReport = {
     file: "tools/text/broken.ts",
@@ -106,8 +107,8 @@ describe("the rows of the list", () => {
 
   it("sorts tools of upstream servers and skills under their names", () => {
     const others = [
-      tool("mcp_maps_geocode", { origin: "mcp server maps" }),
-      tool("t1", { origin: "skill SearXNG Search/网页搜索" }),
+      tool("mcp_maps_geocode", { source: "mcp", group: "maps" }),
+      tool("t1", { source: "skills", group: "SearXNG Search" }),
     ];
     const ids = treeRows({ tools: others, troubled: [] }, everything, new Set()).map(({ id }) => id);
     expect(ids).toEqual([
@@ -174,6 +175,8 @@ describe("the rows of the list", () => {
       dangerous: false,
       readOnly: false,
       tokens: 10,
+      source: "other",
+      group: "",
       createdAt: 0,
       ...more,
     };
@@ -181,10 +184,11 @@ describe("the rows of the list", () => {
 });
 
 describe("the tools that are marked", () => {
-  const tool = (name: string, origin: string): ToolSummary => ({
+  const tool = (name: string, source: Source, group: string): ToolSummary => ({
     ...{
       name,
-      origin,
+      source,
+      group,
       displayName: name,
       status: "ok",
       dangerous: false,
@@ -195,10 +199,10 @@ describe("the tools that are marked", () => {
   });
   const rack = {
     tools: [
-      tool("a", "tools/one/a.ts"),
-      tool("b", "tools/one/b.ts"),
-      tool("c", "tools/two/c.ts"),
-      tool("d", "mcp server git"),
+      tool("a", "files", "one"),
+      tool("b", "files", "one"),
+      tool("c", "files", "two"),
+      tool("d", "mcp", "git"),
     ],
     troubled: [],
   };

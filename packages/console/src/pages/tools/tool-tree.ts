@@ -1,4 +1,4 @@
-import type { FileReport, ToolSummary } from "../../api/index.ts";
+import type { FileReport, ToolPage, ToolSummary } from "../../api/index.ts";
 
 export interface Rack {
   /** All tools; of a large rack, those that were read. */
@@ -6,9 +6,9 @@ export interface Rack {
   /** How many tools there are; with filters on a large rack, how many fit them. */
   readonly total?: number;
   /** The groups of a large rack without filters. */
-  readonly groups?: readonly { readonly source: Source; readonly group: string; readonly count: number }[];
+  readonly groups?: NonNullable<ToolPage["groups"]>;
   /** The tags of a large rack. */
-  readonly tags?: readonly { readonly name: string; readonly count: number }[];
+  readonly tags?: NonNullable<ToolPage["tags"]>;
   /** Files that failed to load; an older version of some is still in use. Only admins get them. */
   readonly troubled: readonly FileReport[];
 }
@@ -25,8 +25,8 @@ const passes: Readonly<Record<Show, (tool: ToolSummary, activity?: Activity) => 
   quiet: ({ name }, activity) => (activity?.get(name)?.calls ?? 0) === 0,
 };
 
-export const sources = ["files", "skills", "mcp", "builtin", "other"] as const;
-export type Source = (typeof sources)[number];
+export type Source = ToolSummary["source"];
+export const sources: readonly Source[] = ["files", "skills", "mcp", "builtin", "other"];
 
 /** A row of the list: a source at level 1, a group at level 2, a tool, or a file with problems. */
 export type TreeRow = { readonly id: string; readonly level: number } & (
@@ -183,16 +183,17 @@ function fits(
   return words.every((word) => text.includes(word));
 }
 
-/** The leaf of each tool, made once, because a search reads ten thousand of them with every typed letter. */
+/** The leaf of each tool, made once, because a search reads all of them with every typed letter. */
 const known = new WeakMap<ToolSummary, Leaf>();
 
 function leafOf(tool: ToolSummary): Leaf {
   let leaf = known.get(tool);
   if (leaf === undefined) {
     const { name, displayName, title, description, category, origin, tags = [], aliases = [] } = tool;
+    const { source, group } = tool;
     const parts = [name, displayName, title, description, category, origin, ...tags, ...aliases];
     const text = parts.filter(Boolean).join(" ").toLowerCase();
-    leaf = { ...placeOf(tool), text, row: { kind: "tool", id: `tool ${name}`, tool, level: 3 } };
+    leaf = { source, group, text, row: { kind: "tool", id: `tool ${name}`, tool, level: 3 } };
     known.set(tool, leaf);
   }
   return leaf;
@@ -200,25 +201,8 @@ function leafOf(tool: ToolSummary): Leaf {
 
 function leafOfFile(file: FileReport): Leaf {
   const text = `${file.file} ${file.failure?.reason ?? ""}`.toLowerCase();
-  return { ...placeOfFile(file.file), text, row: { kind: "file", id: `file ${file.file}`, file, level: 3 } };
-}
-
-const origins: readonly (readonly [Source, RegExp])[] = [
-  ["builtin", /^built-in ([^/]+)\//],
-  ["mcp", /^mcp server (.+)$/],
-  ["skills", /^skill ([^/]+)/],
-];
-
-function placeOf({ origin = "", category = "" }: ToolSummary): Pick<Leaf, "source" | "group"> {
-  for (const [source, form] of origins) {
-    const group = form.exec(origin)?.[1];
-    if (group !== undefined) return { source, group };
-  }
-  return /\.\w+$/.test(origin) ? placeOfFile(origin) : { source: "other", group: category };
-}
-
-function placeOfFile(file: string): Pick<Leaf, "source" | "group"> {
-  return { source: "files", group: file.split("/").slice(1, -1).join("/") };
+  const group = file.file.split("/").slice(1, -1).join("/");
+  return { source: "files", group, text, row: { kind: "file", id: `file ${file.file}`, file, level: 3 } };
 }
 
 /** Names of a row's tools: one tool, or all tools of a group or source. In `all`, no branch may be folded. */

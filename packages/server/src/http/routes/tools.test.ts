@@ -46,6 +46,7 @@ describe("GET /api/tools", () => {
     for (const { source, group, count } of all.groups) {
       const part = (await server.ask(`/api/tools?source=${source}&group=${group}&limit=1`)).body;
       expect([source, group, part.total]).toEqual([source, group, count]);
+      expect(part.items[0]).toMatchObject({ source, group });
       expect(part.groups).toBeUndefined();
     }
     const found = (await server.ask("/api/tools?words=ADD%20numbers&groups=true")).body;

@@ -6,7 +6,7 @@ import { inSlices } from "../../helpers/index.ts";
 import { skillToolInfo } from "../../skills/index.ts";
 import { refusals, serveCall } from "../call-answers.ts";
 import type { HttpServices } from "../services.ts";
-import { ToolLists, toolSources } from "../tool-lists.ts";
+import { placeOf, ToolLists, toolSources } from "../tool-lists.ts";
 import {
   expertQuery,
   HttpError,
@@ -266,6 +266,7 @@ function summaryOf(
     tokens: definitionTokens(info),
     permissions,
     origin,
+    ...placeOf(info),
     createdAt,
   };
 }

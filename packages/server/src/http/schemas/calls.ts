@@ -3,6 +3,12 @@ import { lintRules } from "../../config/index.ts";
 import { isolationCodes } from "../../sandbox/index.ts";
 import { httpErrorCodes, s } from "../wire/index.ts";
 
+/** Where people look for a tool. */
+const toolPlace = {
+  source: s.choice(["files", "skills", "mcp", "builtin", "other"]),
+  group: s.text("A folder, a skill, a server, or a category; empty for tools that stand alone."),
+};
+
 const toolSummary = {
   name: s.text("The name by which the tool is called."),
   displayName: s.text("The name people see."),
@@ -27,6 +33,7 @@ const toolSummary = {
   tokens: s.count("What its definition costs a model's context, estimated."),
   "permissions?": s.texts(),
   "origin?": s.text("Where it came from."),
+  ...toolPlace,
   createdAt: s.moment(),
 };
 
@@ -269,11 +276,7 @@ export const callSchemas = {
     version: s.count("Grows with every change of the rack."),
     "next?": s.text("The `cursor` of the next page; absent on the last."),
     "groups?": s.list(
-      s.object({
-        source: s.choice(["files", "skills", "mcp", "builtin", "other"]),
-        group: s.text("A folder, a skill, a server, or a category; empty for tools that stand alone."),
-        count: s.count(),
-      }),
+      s.object({ ...toolPlace, count: s.count() }),
       "With `groups`: how many tools of the whole list each group has.",
     ),
     "tags?": s.list(
