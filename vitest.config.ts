@@ -1,14 +1,12 @@
 import { defineConfig } from "vitest/config";
 import { FlakyReporter } from "./scripts/flaky-reporter.ts";
 import { sharedTestSettings } from "./scripts/shared-test-settings.ts";
-import { SpreadSequencer } from "./scripts/spread-sequencer.ts";
 
 export default defineConfig({
   resolve: { conditions: ["toolrack-source"] },
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {
     ...sharedTestSettings,
-    sequence: { sequencer: SpreadSequencer },
     reporters: [
       "default",
       ...(process.env.GITHUB_ACTIONS ? (["github-actions"] as const) : []),

@@ -1,12 +1,15 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type CompiledQuery, type KyselyPlugin, sql } from "kysely";
 import { afterAll, describe, expect, test } from "vitest";
 import { measureCrowd } from "../bench/growth/crowd.ts";
 import { measureOthers } from "../bench/growth/others.ts";
 import { problemsOf } from "../bench/growth/part.ts";
+import { Rack } from "../bench/growth/rack.ts";
 import { fillStore, idOf, makerOf, measureStore, RARE_OWNER, rootOf } from "../bench/growth/store.ts";
+import { startRack } from "../bench/lib/served-process.ts";
 import {
   findMariadb,
   findPostgres,
@@ -63,6 +66,33 @@ test("the file of the database stays within a tenth of its bound while calls pil
     expect((await store.calls.list({ limit: 1 })).items[0]?.callId).toBe(idOf(59_999));
     await close();
     await store.close();
+  });
+});
+
+test("a server keeps the file near its bound while it is busy", async () => {
+  await inFolder(async (directory) => {
+    const bound = 12 * 1024 ** 2;
+    const tool = `import { Tool } from "@toolrack/core";
+export const long = Tool.define({ name: "long", description: "Gives a long text.", parameters: { type: "object", properties: {} },
+  execute: async () => "x".repeat(20_000) });`;
+    await fillStore({ directory: join(directory, ".toolrack") }, 25_000);
+    await mkdir(join(directory, "tools"));
+    await writeFile(join(directory, "tools/long.ts"), tool);
+    const server = await startRack(directory, { builtins: false, retention: { maxBytes: bound } });
+    try {
+      const rack = new Rack(server);
+      let largest = 0;
+      // 480 calls, so that 9.6 MB are written in 20 s, or slower on a busy machine.
+      for (let n = 0; n < 80; n++) {
+        await Promise.all([...Array.from({ length: 6 }, () => rack.call("long", {})), sleep(250)]);
+        // The server has a second after its start before it deletes what was there.
+        const { size } = await stat(join(directory, ".toolrack/toolrack.db"));
+        if (n > 40) largest = Math.max(largest, size);
+      }
+      expect(largest).toBeLessThan(bound * 1.3);
+    } finally {
+      server.process.kill("SIGKILL");
+    }
   });
 });
 

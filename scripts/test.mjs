@@ -1,6 +1,7 @@
 // `npm test`: types, lint and format, then the tests. All of them run; any failure fails the whole.
 // `npm run test:slow`: only what takes long (`*.slow.test.ts`, and some others in their whole depth), with figures.
-import { execFile, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,67 +19,80 @@ const withCache = { NODE_COMPILE_CACHE: compiled };
 
 /** In CI, so many files that failed are run again, alone. More than that is no accident of a busy machine. */
 const MOST_AGAIN = 3;
-const slow = ["run", "--config", "vitest.slow.config.ts", ...passed];
-const checksOfText = [
+const slow = ["slow tests", vitest, ["run", "--config", "vitest.slow.config.ts", ...passed], withCache];
+const readingChecks = [
   ["types", "node_modules/typescript/bin/tsc", ["--noEmit"]],
   ["types of core, without Node", "node_modules/typescript/bin/tsc", ["-p", "packages/core", "--noEmit"]],
   ["types of the console", "packages/console/scripts/check-types.mjs", []],
   ["lint and format", "node_modules/@biomejs/biome/bin/biome", ["check", "--error-on-warnings", "."]],
 ];
-const checks = isSlow ? [["slow tests", vitest, slow, withCache]] : [...checksOfText, ...tests()];
+/** In each phase, the first check is shown as it runs. The others run beside it, and are told of when it has ended. */
+const phases = isSlow ? [[slow]] : testPhases();
 
 const failed = programsAreHere ? [] : ["test programs"];
-// Each of them uses one core most of the time, so all of them together take half as long as one after the other.
-const ended = isSlow ? [] : await Promise.all(checksOfText.map((check) => passes(...check)));
-failed.push(...checksOfText.filter((_, at) => ended[at] === false).map(([name]) => name));
-const others = checks.filter((check) => !checksOfText.includes(check));
-failed.push(...others.filter((check) => !succeeds(...check)).map(([name]) => name));
+for (const [shown, ...beside] of phases) {
+  const others = beside.map(async (check) => {
+    const said = [];
+    const isPassed = await succeeds(check, said);
+    return { name: check[0], isPassed, said };
+  });
+  if (!(await succeeds(shown))) failed.push(shown[0]);
+  for (const { name, isPassed, said } of await Promise.all(others)) {
+    process.stdout.write(said.join(""));
+    if (!isPassed) failed.push(name);
+  }
+}
 rmSync(compiled, { recursive: true, force: true });
 if (failed.length > 0) console.error(`\nFailed: ${failed.join(", ")}.`);
-console.log(`\nchecks: ${checks.length + 1 - failed.length} passed, ${failed.length} failed`);
+console.log(`\nchecks: ${phases.flat().length + 1 - failed.length} passed, ${failed.length} failed`);
 process.exit(failed.length === 0 ? 0 : 1);
 
-function passes(name, file, args) {
-  return new Promise((resolve) => {
-    const command = [join(root, file), ...args];
-    execFile(node, command, { cwd: root, maxBuffer: 2 ** 28 }, (error, output, complaints) => {
-      console.log(`\n== ${name}\n${output}`);
-      if (complaints) console.error(complaints);
-      resolve(error === null);
-    });
-  });
-}
-
-function tests() {
+function testPhases() {
   // Of a part of the tests, the coverage says nothing.
-  if (passed.some((word) => !word.startsWith("-"))) return [["tests", vitest, ["run", ...passed], withCache]];
+  if (passed.some((word) => !word.startsWith("-")))
+    return [[["tests", vitest, ["run", ...passed], withCache], ...readingChecks]];
+  const run = (...words) => ["run", ...words, ...passed];
+  const others = ["--project", "rack", "--project", "console"];
+  // Two browsers would hold each other up, while most other tests wait for something.
+  const browser = ["--project", "e2e", "--maxWorkers", "1"];
   return [
     // Measuring slows down what is measured, so only the tests are measured whose coverage counts.
-    ["tests of core, with coverage", vitest, ["run", "--project", "core", "--coverage", ...passed]],
-    ["tests of all else", vitest, ["run", "--project", "!core", ...passed], withCache],
+    [["tests of core, with coverage", vitest, run("--project", "core", "--coverage")], ...readingChecks],
+    [
+      ["tests of all else", vitest, run(...others), withCache],
+      ["tests in a browser", vitest, run(...browser), withCache],
+    ],
   ];
 }
 
-function succeeds(name, file, args, environment = {}) {
-  const failedFiles = join(compiled, "failed-files.txt");
-  rmSync(failedFiles, { force: true });
-  if (runs(name, file, args, { ...environment, TOOLRACK_FAILED_FILES: failedFiles })) return true;
+/** What it says is shown at once, or added to the list that is given. */
+async function succeeds([name, file, args, environment = {}], said) {
+  const failedFiles = join(compiled, `failed-files-${name.replaceAll(" ", "-")}.txt`);
+  const noting = { ...environment, TOOLRACK_FAILED_FILES: failedFiles };
+  if (await runs(name, file, args, noting, said)) return true;
   const again = existsSync(failedFiles) ? readFileSync(failedFiles, "utf8").split("\n").filter(Boolean) : [];
   if (!process.env.CI || again.length === 0 || again.length > MOST_AGAIN) return false;
   const alone = args.filter((word) => word !== "--coverage");
-  if (!runs(`${name}: ${again.join(", ")} again, alone`, file, [...alone, ...again], environment))
-    return false;
-  console.error(`\nFLAKY: ${again.join(", ")} failed, and passed when run again alone. Mend it.`);
+  const title = `${name}: ${again.join(", ")} again, alone`;
+  if (!(await runs(title, file, [...alone, ...again], environment, said))) return false;
+  tell(`\nFLAKY: ${again.join(", ")} failed, and passed when run again alone. Mend it.\n`, said);
   return true;
 }
 
-function runs(name, file, args, environment) {
-  console.log(`\n== ${name}`);
-  const { status, error } = spawnSync(node, [join(root, file), ...args], {
+async function runs(name, file, args, environment, said) {
+  tell(`\n== ${name}\n`, said);
+  const child = spawn(node, [join(root, file), ...args], {
     cwd: root,
-    stdio: "inherit",
+    stdio: said === undefined ? "inherit" : ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...environment },
   });
-  if (error) console.error(error.message);
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding("utf8").on("data", (text) => tell(text, said));
+  const [status] = await once(child, "close").catch((error) => [tell(`${error.message}\n`, said)]);
   return status === 0;
+}
+
+function tell(text, said) {
+  if (said === undefined) process.stdout.write(text);
+  else said.push(text);
 }

@@ -19,12 +19,16 @@ if (chromiumPath === undefined) {
   console.warn(`\n${message}\n`);
 }
 
+let opened: Promise<Browser> | undefined;
+
+/** One browser for all files of a worker, until the worker ends: each visit has a profile of its own in it. */
 export function openBrowser(): Promise<Browser> {
-  // Containers let no user namespaces be made, which the browser's own sandbox is built on.
-  return chromium.launch({
+  opened ??= chromium.launch({
     ...(chromiumPath === undefined ? {} : { executablePath: chromiumPath }),
+    // Containers let no user namespaces be made, which the browser's own sandbox is built on.
     args: ["--no-sandbox"],
   });
+  return opened;
 }
 
 export interface Visit {

@@ -29,10 +29,7 @@ export function describeConsole(
         openBrowser(),
       ]);
     }, 240_000);
-    afterAll(async () => {
-      await browser?.close();
-      await server?.close();
-    });
+    afterAll(() => server?.close());
     afterEach(async () => {
       const ended = visits;
       visits = [];

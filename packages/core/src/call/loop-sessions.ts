@@ -1,5 +1,5 @@
 import { ArgumentsKey } from "../loop/arguments.ts";
-import { assessFinished, assessLast, assessNext, rankOf } from "../loop/detect-doom-loop.ts";
+import { actions, assessFinished, assessLast, assessNext } from "../loop/detect-doom-loop.ts";
 import { EntryIndex } from "../loop/entry-index.ts";
 import { loopMessage } from "../loop/loop-messages.ts";
 import { emptyLoopState, type LoopMemory, memoryOf, recordCall, recordInto } from "../loop/loop-state.ts";
@@ -158,7 +158,7 @@ export function assessHistory(frames: readonly CallFrame[]): LoopVerdict {
   let strongest: LoopVerdict = { action: "none", count: 0 };
   for (const calls of Map.groupBy(newestFirst, ({ sessionID }) => sessionID).values()) {
     const verdict = assessSession(calls.reverse());
-    if (rankOf(verdict) > rankOf(strongest)) strongest = verdict;
+    if (actions.indexOf(verdict.action) > actions.indexOf(strongest.action)) strongest = verdict;
   }
   return strongest;
 }

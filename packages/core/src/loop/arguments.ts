@@ -10,16 +10,14 @@ export class ArgumentsKey {
   readonly mark: number;
   #args: unknown;
   #text: string | undefined;
-  /** Of the arguments without their numbers, and of each text among them. */
-  #shape: string | undefined;
-  #texts: readonly string[] | undefined;
+  #traits: Traits | undefined;
 
   constructor(args: unknown) {
     size = 0;
     this.mark = markOf(args);
     this.#args = args;
     if (size <= mostHeld) return;
-    [this.#shape, this.#texts] = ["", []];
+    this.#traits = { shape: "", texts: [] };
     this.settle();
   }
 
@@ -30,20 +28,19 @@ export class ArgumentsKey {
 
   /** Whether the arguments differ from others in their numbers alone. Not known of large ones. */
   isNextTo(other: string | ArgumentsKey): boolean {
-    if (typeof other === "string") return false;
-    const shape = this.#shapeOf();
-    return shape !== "" && shape === other.#shapeOf();
+    const { shape } = this.#traitsOf();
+    return shape !== "" && typeof other !== "string" && shape === other.#traitsOf().shape;
   }
 
   /** Whether a text among the arguments is the same: then one thing may be looked for in several places. */
   keepsPartOf(other: ArgumentsKey): boolean {
-    const others = other.#textsOf();
-    return this.#textsOf().some((text) => others.includes(text));
+    const { texts } = other.#traitsOf();
+    return this.#traitsOf().texts.some((text) => texts.includes(text));
   }
 
   /** Lets go of the arguments, which takes as much time as making the key. */
   settle(): void {
-    void [this.text, this.#shapeOf(), this.#textsOf()];
+    void [this.text, this.#traitsOf()];
     this.#args = undefined;
   }
 
@@ -51,17 +48,22 @@ export class ArgumentsKey {
     return this.text;
   }
 
-  #shapeOf(): string {
-    this.#shape ??= hashText(safeJson(this.#args).text.replace(/\d+/g, ""));
-    return this.#shape;
+  #traitsOf(): Traits {
+    this.#traits ??= {
+      shape: hashText(safeJson(this.#args).text.replace(/\d+/g, "")),
+      texts: Object.entries(this.#args ?? {}).flatMap(([name, value]) =>
+        typeof value === "string" ? hashText(`${name} ${value}`) : [],
+      ),
+    };
+    return this.#traits;
   }
+}
 
-  #textsOf(): readonly string[] {
-    this.#texts ??= Object.entries(this.#args ?? {}).flatMap(([name, value]) =>
-      typeof value === "string" ? [hashText(`${name} ${value}`)] : [],
-    );
-    return this.#texts;
-  }
+/** Hashes by which arguments that differ are compared: of them without their numbers, and of each text among them. */
+interface Traits {
+  /** Empty for large arguments. */
+  readonly shape: string;
+  readonly texts: readonly string[];
 }
 
 export function textOf(key: string | ArgumentsKey): string {

@@ -18,15 +18,11 @@ import {
   outcomeKey,
 } from "./types.ts";
 
-const actions: readonly LoopVerdict["action"][] = ["none", "nudge", "block", "stop"];
+/** From the weakest to the strongest. */
+export const actions: readonly LoopVerdict["action"][] = ["none", "nudge", "block", "stop"];
 const nudgeRank = 1;
 const blockRank = 2;
 const stopRank = 3;
-
-/** The later in the ladder, the higher. */
-export function rankOf({ action }: LoopVerdict): number {
-  return actions.indexOf(action);
-}
 
 const noLoop: LoopVerdict = Object.freeze({ action: "none", count: 0 });
 

@@ -48,17 +48,24 @@ export function nextRunAt(timing: ScheduleTiming, anchor: number, now: number): 
   return anchor + (passed + 1) * timing.interval;
 }
 
-/** The first times to come, `first` among them; at most five. */
-export function timesFrom(timing: ScheduleTiming, first: number | undefined): number[] {
+/** The first times to come, `first` among them; at most five. Kept, because those of a cron expression take 0.2 ms. */
+export function timesFrom(timing: ScheduleTiming, first: number | undefined): readonly number[] {
+  const key = JSON.stringify([timing, first]);
+  const known = knownTimes.get(key);
+  if (known !== undefined) return known;
   const times: number[] = [];
   for (let at = first; at !== undefined && times.length < MOST_TIMES; at = nextRunAt(timing, at, at))
     times.push(at);
+  if (knownTimes.size === MOST_KNOWN) knownTimes.clear();
+  knownTimes.set(key, times);
   return times;
 }
 const MOST_TIMES = 5;
+const knownTimes = new Map<string, readonly number[]>();
+const MOST_KNOWN = 2_000;
 
 /** The first times to come of a schedule that would be made now. Throws like `parseTiming`. */
-export function previewTiming(given: GivenTiming, now: number): number[] {
+export function previewTiming(given: GivenTiming, now: number): readonly number[] {
   const timing = parseTiming(given, now);
   return timesFrom(timing, firstRunAt(timing, now));
 }

@@ -1,12 +1,13 @@
 import { createParser } from "eventsource-parser";
+import { parsedJson } from "../helpers/index.ts";
 import { type AnswerPiece, emptyPiece, objectsIn, readChunk } from "./answer-chunks.ts";
-import { cutOff, noApi, reportedError, tooLong, unreadable } from "./errors.ts";
-import { type ModelEndpoint, parsedJson } from "./model.ts";
+import { cutOff, isPage, noApi, reportedError, tooLong, unreadable } from "./errors.ts";
+import type { ModelEndpoint } from "./model.ts";
 
 /**
  * At most this many characters of one event are read. Model output is far shorter; images as text come close.
  */
-export const LONGEST_EVENT = 32_000_000;
+const LONGEST_EVENT = 32_000_000;
 /** Length of `retry:`, the longest field name with which a stream may begin. */
 const LONGEST_FIELD = 6;
 
@@ -111,7 +112,7 @@ export class AnswerReader {
 /** Parses a whole answer, or an event of a stream. Throws `ProviderError`, also for the error that the answer reports. */
 export function parsedAnswer(endpoint: ModelEndpoint, text: string): unknown {
   const value = parsedJson(text);
-  if (value === undefined && /^\s*<(?:!doctype|html)\b/i.test(text)) throw noApi(endpoint, "text/html");
+  if (value === undefined && isPage(text)) throw noApi(endpoint, "text/html");
   if (value === undefined) throw unreadable(endpoint, "not JSON", text);
   const { error } = Object(value);
   if (error === undefined || error === null) return value;

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { JsonSchemaObject } from "@toolrack/core";
+import { parsedJson } from "../helpers/index.ts";
 import { HttpError, s } from "../http/wire/index.ts";
 import { functionHandoffId } from "./client-calls.ts";
-import { type ModelEndpoint, type ModelMessage, type ModelTool, parsedJson } from "./model.ts";
+import type { ModelEndpoint, ModelMessage, ModelTool } from "./model.ts";
 import { notAnswered } from "./model-messages.ts";
 
 const open = { additionalProperties: true };
@@ -42,6 +43,9 @@ const functionChoice: JsonSchemaObject = {
 
 /** Members of a request in either of OpenAI's forms that the rack itself reads. */
 export const rackMembers = {
+  "model?": s.nullable(
+    s.text({ maxLength: 200, description: "As `GET /v1/models` lists it. Default: the config's." }),
+  ),
   "n?": s.nullable(s.integer({ minimum: 1, description: "Only 1: tools are run for one answer." })),
   "toolrack?": s.closed(
     {
@@ -53,9 +57,6 @@ export const rackMembers = {
 } as const;
 
 const requestMembers = {
-  "model?": s.nullable(
-    s.text({ maxLength: 200, description: "As `GET /v1/models` lists it. Default: the config's." }),
-  ),
   messages: s.list<ModelMessage>(message, { minItems: 1 }),
   "tools?": s.nullable<readonly ModelTool[]>(
     s.list(s.object({ type: s.text() }, open), {

@@ -105,7 +105,7 @@ export function reportedError(
   const status = response?.status ?? (number >= 400 && number < 600 ? number : undefined);
   const said = [error, message, detail, response?.text].find((text) => typeof text === "string");
   // An error in a form of its own is shown as it is.
-  const words = shownWords(endpoint, said ?? JSON.stringify(error), LONGEST_WORDS);
+  const words = shownWords(endpoint, withoutMarkup(said ?? JSON.stringify(error)), LONGEST_WORDS);
   const problem = status === undefined ? "reported an error" : `answered ${status}`;
   const asked = endpoint.model === "" ? "the list of its models" : `the model "${endpoint.model}"`;
   const told = `${place(endpoint)} ${problem} for ${asked}${words === "" ? "" : `: ${words}`}`;
@@ -114,6 +114,17 @@ export function reportedError(
     .map(([key, text]) => [key, shownWords(endpoint, text, LONGEST_CODE)]);
   const own = { ...(status !== undefined && { status }), ...Object.fromEntries(codes) };
   return new ProviderError(kindOf(status), endpoint.provider, told, own, response?.retryAfter);
+}
+
+export function isPage(text: string): boolean {
+  return /^\s*<(?:!doctype|html)\b/i.test(text);
+}
+
+/** A page of a server that stands before the provider says in its title what is wrong. */
+function withoutMarkup(text: string): string {
+  if (!isPage(text)) return text;
+  const [, title = ""] = /<title>([^<]*)/i.exec(text) ?? [];
+  return title.replaceAll(/\s+/g, " ").trim() || "a web page";
 }
 
 function kindOf(status = 500): ProviderErrorKind {

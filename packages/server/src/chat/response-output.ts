@@ -16,7 +16,7 @@ import {
 } from "./turn.ts";
 
 /** An item of a response's output while it is written. */
-export interface OutputItem {
+interface OutputItem {
   readonly type: string;
   readonly id: string;
   status: "in_progress" | "completed" | "incomplete" | "failed";

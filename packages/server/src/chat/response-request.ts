@@ -7,9 +7,6 @@ const open = { additionalProperties: true };
 const item = s.object({ "type?": s.text(), "role?": s.text(), "id?": s.nullable(s.text()) }, open);
 
 const settingMembers = {
-  "model?": s.nullable(
-    s.text({ maxLength: 200, description: "As `GET /v1/models` lists it. Default: the config's." }),
-  ),
   "instructions?": s.nullable(s.text("What the model is told first, for this response only.")),
   "previous_response_id?": s.nullable(s.text("The response that this one follows.")),
   "store?": s.nullable(s.boolean("False: nothing is kept. Default true.")),

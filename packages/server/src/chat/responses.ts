@@ -29,7 +29,7 @@ import type { RunOptions } from "./session-runner.ts";
 import { assistantBody, originOf, toHistory, userBody } from "./sessions.ts";
 
 /** A request of the Responses API, with its input as items. */
-export interface NewResponse {
+interface NewResponse {
   readonly settings: ResponseSettings;
   readonly items: readonly ResponseItem[];
 }

@@ -4,6 +4,7 @@ import type { ChatMessage, ChatSession } from "../store/index.ts";
 import type { ActiveTurn } from "./active-turns.ts";
 import { takeBack } from "./client-calls.ts";
 import { type TurnEngine, unexpectedEnd } from "./engine.ts";
+import { ChatError } from "./errors.ts";
 import type { ModelEndpoint } from "./model.ts";
 import { toProviderRequest } from "./response-request.ts";
 import type { ChatServices } from "./services.ts";
@@ -128,14 +129,14 @@ export class SessionRunner {
   }
 
   /**
-   * Turns a thrown error into the end of the turn. Logs an unexpected error. Settles the open calls, unless
-   * the server is stopping.
+   * Turns a thrown error into the end of the turn. Logs all but refusals, which are not the server's failure. Settles the
+   * open calls, unless the server is stopping.
    */
   endOf(thrown: unknown, { stopping, parts }: ActiveTurn): TurnEnd {
     if (!stopping.aborted && this.#engine.leaving.aborted) return { reason: "interrupted" };
     settleOpenCalls(parts);
     if (stopping.aborted) return { reason: "stopped" };
-    this.complain(thrown);
+    if (!(thrown instanceof ChatError)) this.complain(thrown);
     return unexpectedEnd(thrown);
   }
 

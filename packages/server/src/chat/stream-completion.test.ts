@@ -440,10 +440,25 @@ describe("what a provider says when it refuses", () => {
     });
   });
 
+  it.each([
+    [
+      502,
+      "<html>\n<head><title>502 Bad\n Gateway</title><style>body{}</style>",
+      'model "m": 502 Bad Gateway',
+    ],
+    [404, "<!DOCTYPE html><p>Nothing here", 'model "m": a web page'],
+    [404, "404 page not found", 'model "m": 404 page not found'],
+  ])("is told of a page by its title: %s %s", async (status, page, told) => {
+    const endpoint = await endpointOf((_incoming, outgoing) => outgoing.writeHead(status).end(page));
+    const { message } = (await read(endpoint, { retries: 0 }).catch((thrown) => thrown)) as ProviderError;
+    expect(message.slice(message.indexOf("model "))).toContain(told);
+    expect(message.endsWith(told)).toBe(true);
+  });
+
   const reference = (name: string) => `\${secret:${name}}`;
 
   it.each<[string, (header: string) => string]>([
-    ["as a page", (header) => `<html>hdr ${header}</html>`],
+    ["as a page", (header) => `<html><title>hdr ${header}</title></html>`],
     ["cut in the middle of it", (header) => `${" ".repeat(465)}hdr ${header}`],
     ["behind a long text", (header) => `${"y".repeat(980)} ${header}`],
     [

@@ -1,10 +1,10 @@
 import type { ToolRegistry } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { masterGrant } from "../access/index.ts";
-import { defined } from "../helpers/index.ts";
+import { defined, parsedJson } from "../helpers/index.ts";
 import type { NewUsage } from "../store/index.ts";
 import { usageOf } from "./engine.ts";
-import { type ModelEndpoint, type ModelMessage, type ModelUsage, parsedJson, topicOf } from "./model.ts";
+import { type ModelEndpoint, type ModelMessage, type ModelUsage, topicOf } from "./model.ts";
 import { ask, openTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
 import { usualLimits } from "./services.ts";
@@ -12,7 +12,7 @@ import { ToolsService } from "./tools.ts";
 import { isSettled, isTool, type MessagePart } from "./turn.ts";
 
 /** A question to a model whose calls nobody makes. */
-export interface Trial {
+interface Trial {
   readonly endpoint: ModelEndpoint;
   readonly messages: readonly ModelMessage[];
   /** The text that a call of the tool is answered with; undefined when it has none, which ends the trial. */
@@ -31,7 +31,7 @@ export interface TrialOutcome {
 const MOST_ROUNDS = 8;
 const CONTEXT = 128_000;
 
-export interface TrialSettings {
+interface TrialSettings {
   /** Tokens that the tool definitions may take. Default: as in a chat. */
   readonly budget?: number | undefined;
   /** Told what each request cost. */

@@ -264,7 +264,7 @@ function refusalOf({ name }: ToolPart, approval: StoredApproval | undefined): st
 export function isRepeatable(info: ToolInfo | undefined): boolean {
   if (info === undefined) return false;
   const { readOnly, idempotent } = info.metadata;
-  // `call_tool` only calls another tool, which waits for approval and so has not run.
+  // `toolrack_call` only calls another tool, which waits for approval and so has not run.
   return readOnly === true || idempotent === true || info.name === callToolName;
 }
 

@@ -7,6 +7,7 @@ import {
   toolErrorCodes,
 } from "@toolrack/core";
 import { newCallId } from "../calls/index.ts";
+import { defined } from "../helpers/values.ts";
 import type { App } from "../rack/index.ts";
 import type { CallTrace, Page, StoredApproval } from "../store/index.ts";
 import type { Cli } from "./cli.ts";
@@ -33,10 +34,7 @@ export async function toolAt(server: ServerClient, name: string): Promise<ToolIn
   });
   return {
     ...info,
-    ...(outputSchema && { outputSchema }),
-    ...(aliases && { aliases }),
-    ...(origin !== undefined && { origin }),
-    ...(displayName !== undefined && { displayName }),
+    ...defined({ outputSchema, aliases, origin, displayName }),
     ...(status === "disabled" && { disabled: true }),
   };
 }

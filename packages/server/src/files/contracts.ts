@@ -12,7 +12,7 @@ import {
 } from "@toolrack/core";
 import { metadataProblem, misplacedMetadata } from "@toolrack/core/internal";
 import type { InternalTool, InternalToolContext } from "../calls/index.ts";
-import { isRecord, LoadError } from "../helpers/index.ts";
+import { defined, isRecord, LoadError } from "../helpers/index.ts";
 import { definitionWarnings, missingMembers, nameWarnings, withHints } from "./contract-checks.ts";
 import type { FileVersion, RecognisedFile } from "./load-report.ts";
 
@@ -244,10 +244,7 @@ function fromMade(made: ToolInfo): ToolInfo {
   const isContextFirst = takesContext(execute, parameters);
   const info = Tool.define({
     ...{ name, description: description ?? "", parameters, metadata: said },
-    ...(title !== undefined && { title }),
-    ...(displayName !== undefined && { displayName }),
-    ...(aliases !== undefined && { aliases }),
-    ...(outputSchema !== undefined && { outputSchema }),
+    ...defined({ title, displayName, aliases, outputSchema }),
     execute: (context: ToolContext) =>
       execute.apply(made, isContextFirst ? [context] : [context.input, context]),
   });

@@ -51,7 +51,8 @@ export interface Serving {
 const CODE_LIMIT = 2_000;
 const DAY = 24 * 60 * 60_000;
 const SECOND = 1_000;
-const MINUTE = 60_000;
+/** How often it is looked whether records take too many bytes: a server that is kept busy writes some megabytes a second. */
+const LOOK = 5 * SECOND;
 const HOUR = 60 * 60_000;
 
 /** Opens a workspace and serves it over HTTP. Leaves nothing open when it rejects. */
@@ -178,8 +179,8 @@ function httpSettingsOf({ server = {} }: Config): Partial<HttpSettings> {
 }
 
 /**
- * Deletes records beyond the retention: in a moment and every hour, and every minute when they take too many bytes. Returns a
- * function that stops it.
+ * Deletes records beyond the retention: in a moment and every hour, and soon when they take too many bytes. Returns a function
+ * that stops it.
  */
 function keepRetention(store: Store, config: Config, logger: Logger): () => Promise<void> {
   const { days, maxBytes } = retentionOf(config);
@@ -198,7 +199,7 @@ function keepRetention(store: Store, config: Config, logger: Logger): () => Prom
     // The server is ready first, however many records have expired while none ran.
     setTimeout(prune, SECOND),
     setInterval(prune, HOUR),
-    setInterval(() => run(() => store.trim(maxBytes, signal)), MINUTE),
+    setInterval(() => run(() => store.trim(maxBytes, signal)), LOOK),
   ];
   return async () => {
     for (const timer of timers) clearInterval(timer);

@@ -6,16 +6,17 @@ import { mysqlAddress } from "./keys.ts";
 import { createPostgresPool, type PreparedStatement, PreparedStatements, QUERY_LIMIT } from "./postgres.ts";
 import type { Engine, StoreDatabase, Tables } from "./schema.ts";
 import { createSqliteDialect } from "./sqlite.ts";
-import { type ReadPriority, SqliteReader } from "./sqlite-reader.ts";
+import { SqliteReader } from "./sqlite-reader.ts";
 
 export interface OpenedDatabase {
   readonly engine: Engine;
   readonly db: StoreDatabase;
   /**
    * Runs a query that may look at many rows, without blocking this thread. Rejects with the reason of `signal` when that is
-   * aborted before the query begins. With SQLite, one query runs at a time: a long one should be cut into slices.
+   * aborted before the query begins. With SQLite, one query of each length runs at a time, so that short ones, which are
+   * the usual, never wait for long ones; these are best cut into slices.
    */
-  scan<Row>(query: Scan<Row>, signal?: AbortSignal, priority?: ReadPriority): Promise<Row[]>;
+  scan<Row>(query: Scan<Row>, signal?: AbortSignal, length?: "short" | "long"): Promise<Row[]>;
   /**
    * The writers whose rows are not all in the database yet; shared by all parts of this process that have the
    * same database open.
@@ -115,20 +116,20 @@ function openShared(file: string): OpenedDatabase {
 
 function openSqlite(file: string): OpenedDatabase {
   const db = connect(createSqliteDialect(file), new Availability(ignoreReachability));
-  const reader = new SqliteReader(file);
+  const readers = { short: new SqliteReader(file), long: new SqliteReader(file) };
   return {
     engine: "sqlite",
     db,
     pending: new PromisedWrites(),
-    async scan<Row>(query: Scan<Row>, signal?: AbortSignal, priority?: ReadPriority) {
+    async scan<Row>(query: Scan<Row>, signal?: AbortSignal, length: "short" | "long" = "short") {
       const { sql, parameters } = query.compile();
-      const rows = await reader.query(sql, parameters, signal, priority).catch((error) => {
+      const rows = await readers[length].query(sql, parameters, signal).catch((error) => {
         throw StoreUnavailable.from(error) ?? error;
       });
       return rows as Row[]; // The thread runs the same query.
     },
     async close() {
-      await reader.close();
+      await Promise.all([readers.short.close(), readers.long.close()]);
       await db.destroy();
     },
   };

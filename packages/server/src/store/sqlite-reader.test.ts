@@ -2,16 +2,19 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openDatabase } from "./database.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 
 describe("a query that looks at many rows", () => {
   let directory: string;
+  let file: string;
   let reader: SqliteReader;
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), "toolrack-reader-"));
-    const file = join(directory, "numbers.db");
+    file = join(directory, "numbers.db");
     const database = new DatabaseSync(file);
     database.exec(
       "pragma journal_mode = wal; create table numbers (n integer); insert into numbers values (7)",
@@ -34,33 +37,29 @@ describe("a query that looks at many rows", () => {
     expect(ticks).toBeGreaterThan(3);
   });
 
-  test("that is short comes before the slices of long ones, and one that nobody waits for is dropped", async () => {
+  test("that is short does not wait for long ones, and one that nobody waits for is dropped", async () => {
+    const { db, scan, close } = await openDatabase("sqlite", file);
     const ended: string[] = [];
-    const long =
-      "with recursive c(i) as (select 1 union all select i + 1 from c where i < 300000) select count(*) from c";
     const leaving = new AbortController();
-    const ask = (name: string, ...more: [AbortSignal | undefined, "short" | "slice"]) =>
-      reader.query(long, [], ...more).then(
+    const ask = (name: string, most: number, length: "short" | "long", signal?: AbortSignal) => {
+      const numbers = sql`(with recursive c(i) as (select 1 union all select i + 1 from c where i < ${most}) select i from c)`;
+      return scan(db.selectFrom(numbers.as("c")).select(sql`max(i)`.as("most")), signal, length).then(
         () => ended.push(name),
         (reason) => ended.push(`${name}: ${reason}`),
       );
+    };
+    // The thread is there by then.
+    await ask("first", 1, "short");
     const asked = [
-      ask("first slice", undefined, "slice"),
-      ask("second slice", undefined, "slice"),
-      ask("slice of one who left", leaving.signal, "slice"),
-      ask("short", undefined, "short"),
-      ask("short of one who left", leaving.signal, "short"),
+      ask("long", 2_000_000, "long"),
+      ask("long of one who left", 2_000_000, "long", leaving.signal),
+      ask("short", 10, "short"),
     ];
     leaving.abort("gone");
     await Promise.all(asked);
+    await close();
     // Those that are dropped are told when it is their turn.
-    expect(ended).toEqual([
-      "first slice",
-      "short",
-      "short of one who left: gone",
-      "second slice",
-      "slice of one who left: gone",
-    ]);
+    expect(ended).toEqual(["first", "short", "long", "long of one who left: gone"]);
   });
 
   test("of a thread that ended fails, and the next one starts another", async () => {

@@ -2,9 +2,6 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { ReadAnswer, ReadRequest } from "./sqlite-reader-thread.ts";
 
-/** `slice`: a part of a long query, which waits for all other queries. */
-export type ReadPriority = "short" | "slice";
-
 interface Waiting extends ReadRequest {
   readonly signal: AbortSignal | undefined;
   readonly answer: PromiseWithResolvers<unknown[]>;
@@ -12,13 +9,12 @@ interface Waiting extends ReadRequest {
 
 /**
  * Runs queries that look at many rows on a thread and connection of their own, because SQLite blocks the thread that
- * asks. The thread gets one query at a time; the others wait here, so that a short one comes before the slices of long
- * ones, and one that nobody waits for any more is dropped. The first query starts the thread, which ends after a minute
- * without queries.
+ * asks. The thread gets one query at a time; the others wait here, so that one that nobody waits for any more is dropped.
+ * The first query starts the thread, which ends after a minute without queries.
  */
 export class SqliteReader {
   readonly #file: string;
-  readonly #waiting: Readonly<Record<ReadPriority, Waiting[]>> = { short: [], slice: [] };
+  readonly #waiting: Waiting[] = [];
   #thread: Worker | undefined;
   #asked: Waiting | undefined;
   #idle: NodeJS.Timeout | undefined;
@@ -29,14 +25,9 @@ export class SqliteReader {
   }
 
   /** Rejects with the reason of `signal` when that is aborted before the thread has begun with the query. */
-  query(
-    sql: string,
-    parameters: readonly unknown[],
-    signal?: AbortSignal,
-    priority: ReadPriority = "short",
-  ): Promise<unknown[]> {
+  query(sql: string, parameters: readonly unknown[], signal?: AbortSignal): Promise<unknown[]> {
     const answer = Promise.withResolvers<unknown[]>();
-    this.#waiting[priority].push({ sql, parameters, signal, answer });
+    this.#waiting.push({ sql, parameters, signal, answer });
     this.#next();
     return answer.promise;
   }
@@ -51,7 +42,7 @@ export class SqliteReader {
 
   #next(): void {
     while (this.#asked === undefined) {
-      const next = this.#waiting.short.shift() ?? this.#waiting.slice.shift();
+      const next = this.#waiting.shift();
       if (next === undefined) {
         clearTimeout(this.#idle);
         this.#idle = setTimeout(() => this.#rest(), LONGEST_IDLE).unref();

@@ -1,28 +1,39 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { cleanEnvironment, program } from "../cli/testing/spawn-cli.ts";
+import { serve } from "../rack/serve.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: what JSON answers hold is looked at freely in tests.
 type Json = any;
 
-/** The real program, serving a folder in a process of its own. For tests. */
+const logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** A folder that is served, for tests. */
 export class ServedWorkspace implements AsyncDisposable {
   readonly url: string;
   readonly token: string;
-  readonly #child: ChildProcess;
-  readonly #ended: Promise<unknown[]>;
+  readonly #end: (signal: NodeJS.Signals) => Promise<unknown[]>;
   #said = "";
 
-  private constructor(child: ChildProcess, ended: Promise<unknown[]>, url: string, token: string) {
-    this.#child = child;
-    this.#ended = ended;
+  private constructor(
+    { url, token }: { readonly url: string; readonly token: string },
+    end: (signal: NodeJS.Signals) => Promise<unknown[]>,
+  ) {
     this.url = url;
     this.token = token;
+    this.#end = end;
   }
 
+  /** Served in this process, which starts much faster: for what needs a server, and no process of its own. */
+  static async here(directory: string): Promise<ServedWorkspace> {
+    const serving = await serve(directory, { logger, port: 0 });
+    return new ServedWorkspace(serving, async () => [await serving.close()]);
+  }
+
+  /** Served by the real program, in a process of its own. */
   static async start(directory: string, environment: Record<string, string> = {}): Promise<ServedWorkspace> {
     const [file, ...words] = program;
     const child = spawn(file!, [...words, "serve", "--port", "0", "--json", "--no-watch"], {
@@ -47,7 +58,10 @@ export class ServedWorkspace implements AsyncDisposable {
     child.stdout!.resume();
     const token =
       environment.TOOLRACK_OPERATOR_TOKEN ?? readFileSync(join(directory, ".toolrack/token"), "utf8").trim();
-    const served = new ServedWorkspace(child, ended, JSON.parse(line).url, token);
+    const served = new ServedWorkspace({ url: JSON.parse(line).url, token }, (signal) => {
+      if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+      return ended;
+    });
     child.stderr!.off("data", note).on("data", (text) => {
       served.#said += text;
     });
@@ -81,9 +95,8 @@ export class ServedWorkspace implements AsyncDisposable {
   }
 
   /** Answers with its exit code and signal. */
-  async end(signal: NodeJS.Signals): Promise<unknown[]> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill(signal);
-    return this.#ended;
+  end(signal: NodeJS.Signals): Promise<unknown[]> {
+    return this.#end(signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

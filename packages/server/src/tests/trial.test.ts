@@ -60,7 +60,7 @@ describe("a call that is saved", { timeout: 240_000 }, () => {
       "toolrack.config.js": "export default { builtins: false };",
       "tools/odd.ts": source,
     });
-    served = await ServedWorkspace.start(workspace.directory);
+    served = await ServedWorkspace.here(workspace.directory);
   }, 120_000);
   afterAll(async () => {
     await served?.[Symbol.asyncDispose]();

@@ -154,18 +154,19 @@ export function similarTerms(
   const misspelt: string[] = [];
   let outgrown = "";
   for (const candidate of vocabulary) {
-    const isMisspelt = term.length >= MIN_LENGTH && editDistance(term, candidate, 1) <= 1;
-    const isContinued = unfinished && candidate.startsWith(term);
     const isLonger = candidate.length >= MIN_LENGTH && candidate.length > outgrown.length;
-    const isOutgrown = unfinished && isLonger && term.startsWith(candidate);
-    if (!(isMisspelt || isContinued || isOutgrown) || !accept(candidate)) continue;
-    if (isMisspelt) misspelt.push(candidate);
-    if (isContinued) continued.push(candidate);
-    if (isOutgrown) outgrown = candidate;
+    if (unfinished && candidate.startsWith(term)) addAccepted(continued, candidate);
+    else if (term.length >= MIN_LENGTH && editDistance(term, candidate, 1) <= 1)
+      addAccepted(misspelt, candidate);
+    else if (unfinished && isLonger && term.startsWith(candidate) && accept(candidate)) outgrown = candidate;
   }
   if (continued.length > 0) return nearest(continued);
   if (misspelt.length > 0) return nearest(misspelt);
   return outgrown === "" ? [] : [outgrown];
+
+  function addAccepted(list: string[], candidate: string): void {
+    if (accept(candidate)) list.push(candidate);
+  }
 }
 
 /** The shortest terms first; terms of equal length alphabetically, so that the result is stable. */

@@ -3,9 +3,8 @@
  * `calculate`, `calculating` and `calculation` find each other. Expects a lower-case word of `a`–`z`.
  */
 export function stem(word: string): string {
-  if (word.length <= 2) return word;
-  const irregular = IRREGULAR.get(word);
-  if (irregular !== undefined) return irregular;
+  if (word.length <= 2 || UNCHANGED.has(word)) return word;
+  if (Object.hasOwn(IRREGULAR, word)) return IRREGULAR[word]!;
 
   const marked = markConsonantY(word);
   const r1 = WHOLE_PREFIX.exec(marked)?.[0].length ?? followingRegion(marked, 0);
@@ -89,15 +88,20 @@ const SHORT_SYLLABLE = /^[aeiouy][^aeiouy]$|[^aeiouy][aeiouy][^aeiouywxY]$/;
 /** Prefixes that count as one unit: otherwise `general` and `generate` would share a stem. */
 const WHOLE_PREFIX = /^(?:gener|commun|arsen)/;
 
-const IRREGULAR = new Map(
-  `skis ski, skies sky, dying die, lying lie, tying tie, idly idl, gently gentl, ugly ugli, early earli, only onli,
-  singly singl, sky sky, news news, howe howe, atlas atlas, cosmos cosmos, bias bias, andes andes`
-    .split(/,\s*/)
-    .map((pair): [string, string] => {
-      const [word = "", stemmed = ""] = pair.split(" ");
-      return [word, stemmed];
-    }),
-);
+const IRREGULAR: Readonly<Record<string, string>> = {
+  skis: "ski",
+  skies: "sky",
+  dying: "die",
+  lying: "lie",
+  tying: "tie",
+  idly: "idl",
+  gently: "gentl",
+  ugly: "ugli",
+  early: "earli",
+  only: "onli",
+  singly: "singl",
+};
+const UNCHANGED = new Set("sky news howe atlas cosmos bias andes".split(" "));
 const UNCHANGED_SINGULARS = new Set(
   "inning outing canning herring earring proceed exceed succeed".split(" "),
 );

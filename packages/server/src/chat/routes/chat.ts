@@ -13,14 +13,8 @@ import type { ChatSession } from "../../store/index.ts";
 import { howToConfigure } from "../providers.ts";
 import type { UserContent } from "../sessions.ts";
 import { requestedReach } from "../tools.ts";
-import {
-  type ChatRouteParts,
-  messageView,
-  requireChat,
-  resumeTurn,
-  streamTurn,
-  turnErrors,
-} from "./chat-stream.ts";
+import { messageView, resumeTurn, streamTurn } from "./chat-stream.ts";
+import { type ChatRouteParts, requireChat, turnErrors } from "./route-errors.ts";
 
 const params = { id: s.text({ minLength: 1, maxLength: 80 }) };
 const model = s.text({ maxLength: 200, description: "As `GET /v1/models` lists it." });

@@ -13,7 +13,7 @@ import {
   type TurnEvent,
   textOfParts,
 } from "../turn.ts";
-import { errorOfEnd } from "./chat-stream.ts";
+import { errorOfEnd } from "./route-errors.ts";
 import { AnswerStream } from "./served-run.ts";
 
 interface CompletionForm {

@@ -6,10 +6,10 @@ import { type CompletionRuns, type CompletionWork, identify } from "../completio
 import type { Completion } from "../completions.ts";
 import type { ListedModel } from "../providers.ts";
 import { chatRoutes, chatSchemas } from "./chat.ts";
-import { type ChatRouteParts, requireChat, turnErrors, withHttpErrors } from "./chat-stream.ts";
 import { CompletionStream, formOf, toCompletion } from "./completion-response.ts";
 import { embeddingRoutes } from "./embeddings.ts";
 import { responseRoutes } from "./responses.ts";
+import { type ChatRouteParts, requireChat, turnErrors, withHttpErrors } from "./route-errors.ts";
 import { runsOf, serveRun, wantedBy } from "./served-run.ts";
 
 /** The routes of chat and of the OpenAI-compatible endpoint. Without a chat service they say how to configure one. */

@@ -5,7 +5,7 @@ import { ChatError, ProviderError, unreadable } from "../errors.ts";
 import { type ModelEndpoint, usableCounts, wholeUsage } from "../model.ts";
 import { connectionClosed } from "../model-messages.ts";
 import { askProvider } from "../provider.ts";
-import { type ChatRouteParts, errorOfEnd, requireChat, turnErrors } from "./chat-stream.ts";
+import { type ChatRouteParts, errorOfEnd, requireChat, turnErrors } from "./route-errors.ts";
 
 const requestSchema = s.object(
   {

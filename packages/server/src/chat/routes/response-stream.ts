@@ -7,7 +7,7 @@ import { digitsIn, digitsOf } from "../response-items.ts";
 import { type OutputEvent, outcomeOf, ResponseOutput, wholeOutput } from "../response-output.ts";
 import { type ResponseSettings, showsCalls, wantsJson } from "../response-request.ts";
 import { shownCalls, type TurnEnd, type TurnEvent, whyFailed } from "../turn.ts";
-import { errorOfEnd } from "./chat-stream.ts";
+import { errorOfEnd } from "./route-errors.ts";
 import { AnswerStream } from "./served-run.ts";
 
 /** What a response tells beside its output. */

@@ -10,8 +10,8 @@ import { type ResponseRequest, refuseUnservable, responseRequestSchema } from ".
 import { Responses } from "../responses.ts";
 import { assistantBody } from "../sessions.ts";
 import { eventsBetween } from "../turn.ts";
-import { type ChatRouteParts, requireChat, turnErrors } from "./chat-stream.ts";
 import { type ResponseForm, ResponseStream, toOpenResponse, toResponse } from "./response-stream.ts";
+import { type ChatRouteParts, requireChat, turnErrors } from "./route-errors.ts";
 import { runsOf, serveRun, wantedBy } from "./served-run.ts";
 
 const params = { id: s.text({ minLength: 1, maxLength: 80 }) };

@@ -7,7 +7,8 @@ import type { Completion } from "../completions.ts";
 import { waitsForApproval } from "../model-messages.ts";
 import { requestedReach } from "../tools.ts";
 import type { ShownApproval, TurnEvent } from "../turn.ts";
-import { type ChatRouteParts, errorOfEnd, MOST_WAITING, requireChat } from "./chat-stream.ts";
+import { MOST_WAITING } from "./chat-stream.ts";
+import { type ChatRouteParts, errorOfEnd, requireChat } from "./route-errors.ts";
 
 /** What is run for a request, unless the same request is known. */
 interface WantedRun {

@@ -7,6 +7,7 @@ import {
   toolSecretName,
 } from "../../access/index.ts";
 import { problemOfToolPattern } from "../../config/index.ts";
+import { defined } from "../../helpers/values.ts";
 import type { StoredToken } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, interruptedError, usageError } from "../cli-error.ts";
@@ -62,13 +63,7 @@ function toRequest(name: string, options: TokensOptions): TokenRequest {
   }
   return {
     name,
-    scopes: {
-      ...(tools === undefined ? {} : { tools }),
-      ...(experts === undefined ? {} : { experts }),
-      ...(approve === undefined ? {} : { approve }),
-      ...(admin ? { admin } : {}),
-      ...(chat === undefined ? {} : { chat }),
-    },
+    scopes: defined({ tools, experts, approve, admin: admin || undefined, chat }),
     ...(expires === undefined ? {} : { expiresAt: Date.now() + parseDuration(expires, "--expires") }),
   };
 }

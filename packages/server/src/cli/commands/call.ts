@@ -11,7 +11,7 @@ import type {
 } from "@toolrack/core";
 import type { CallRecorder } from "../../calls/index.ts";
 import { runToolName, verdictByRules } from "../../calls/index.ts";
-import { reasonOf } from "../../helpers/values.ts";
+import { defined, reasonOf } from "../../helpers/values.ts";
 import type { App } from "../../rack/index.ts";
 import type { ApprovalRule, CallTrace } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
@@ -100,9 +100,7 @@ export async function call(
     const ran = await perform(cli, app, name, input, {
       caller: "cli",
       signal: interrupt.signal,
-      ...(timeout === undefined ? {} : { timeout }),
-      ...(options.session === undefined ? {} : { sessionID: options.session }),
-      ...(isDryRun ? { extra: { dryRun: true } } : {}),
+      ...defined({ timeout, sessionID: options.session, extra: isDryRun ? { dryRun: true } : undefined }),
     });
     const { error } = ran.result;
     if (isDryRun && error === undefined) cli.talk("This was a dry run: nothing was sent or kept.");

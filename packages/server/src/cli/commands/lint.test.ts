@@ -69,7 +69,7 @@ describe("toolrack lint", { timeout: 60_000 }, () => {
 
   it("asks the running server", async () => {
     await using workspace = await TemporaryWorkspace.create(files);
-    await using _serving = await ServedWorkspace.start(workspace.directory);
+    await using _serving = await ServedWorkspace.here(workspace.directory);
     const { code, stdout } = await runCli(["lint", "internal_user_purge", "--json"], {
       cwd: workspace.directory,
     });

@@ -1,7 +1,7 @@
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { type LogLine, type LogQuery, matcher, parse, readLog } from "../../calls/index.ts";
-import { reasonOf } from "../../helpers/values.ts";
+import { defined, reasonOf } from "../../helpers/values.ts";
 import type { StoredCall } from "../../store/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError, usageError } from "../cli-error.ts";
@@ -36,11 +36,7 @@ export async function logs(cli: Cli, options: LogsOptions): Promise<void> {
 }
 
 async function queryOf({ tool, status, since }: LogsOptions): Promise<LogQuery> {
-  const query = {
-    ...(tool === undefined ? {} : { tool }),
-    ...(status === undefined ? {} : { status }),
-    ...(since === undefined ? {} : { startTime: startOf(since) }),
-  };
+  const query = defined({ tool, status, startTime: since === undefined ? undefined : startOf(since) });
   try {
     await matcher(query);
   } catch (thrown) {

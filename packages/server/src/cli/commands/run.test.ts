@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ServedWorkspace } from "../../testing/served-workspace.ts";
 import { TemporaryWorkspace } from "../../testing/temporary-workspace.ts";
-import { spawnCli } from "../testing/spawn-cli.ts";
+import { runCli } from "../testing/run-cli.ts";
 
 let workspace: TemporaryWorkspace;
 beforeAll(async () => {
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => workspace[Symbol.asyncDispose]());
 
-const run = (...words: string[]) => spawnCli(["run", ...words], { cwd: workspace.directory });
+const run = (...words: string[]) => runCli(["run", ...words], { cwd: workspace.directory });
 const count = (text: string, word: string) => text.split(word).length - 1;
 
 /** What a person sees of each file, on a server and without one. */
@@ -45,7 +45,7 @@ describe("what code prints is on standard error once, and what it returns on sta
   });
 
   it("on a running server", async () => {
-    await using _served = await ServedWorkspace.start(workspace.directory);
+    await using _served = await ServedWorkspace.here(workspace.directory);
     await expectOnce();
   });
 

@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type CallFollower, callLines, LineGatherer, toLogLine } from "../../calls/index.ts";
 import type { LoadReport } from "../../files/index.ts";
 import type { LaneQueue } from "../../fleet/index.ts";
-import { isRecord, shellQuote } from "../../helpers/index.ts";
+import { defined, isRecord, shellQuote } from "../../helpers/index.ts";
 import type { ServeOptions, Serving } from "../../rack/index.ts";
 import type { Cli } from "../cli.ts";
 import { CliError } from "../cli-error.ts";
@@ -40,8 +40,7 @@ export async function serve(cli: Cli, options: ServeCommandOptions): Promise<voi
     logger: talkingLogger(cli, isTold),
     program: cli.surroundings.program,
     watchdog: true,
-    ...(host === undefined ? {} : { host }),
-    ...(port === undefined ? {} : { port }),
+    ...defined({ host, port }),
     ...(watch ? { onReload: (report) => tellReload(cli, lines, report) } : {}),
   });
   isReady = true;

@@ -60,7 +60,7 @@ describe("a chain that was recorded over a real upstream server", { timeout: 240
       "tools/plan.ts": planTool(greeting),
       "tools/plural.ts": pluralTool(),
     });
-    await using served = await ServedWorkspace.start(workspace.directory);
+    await using served = await ServedWorkspace.here(workspace.directory);
     const listed = async () => (await served.ask("GET", "/api/tools/mcp_calendar_days_between")).status;
     await vi.waitFor(async () => expect(await listed()).toBe(200), { timeout: 60_000, interval: 200 });
     const called = await served.call("plan", { from: "2026-01-01", to: "2026-01-11" });

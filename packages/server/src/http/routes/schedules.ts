@@ -8,6 +8,7 @@ import {
   timesFrom,
   visibleSchedules,
 } from "../../calls/index.ts";
+import { inSlices } from "../../helpers/index.ts";
 import type { StoredSchedule } from "../../store/index.ts";
 import type { HttpServices } from "../services.ts";
 import { HttpError, type Route, routesFor, s } from "../wire/index.ts";
@@ -38,7 +39,10 @@ export function scheduleRoutes({ store, schedules }: HttpServices): Route[] {
       answer: ["The schedules.", s.items(s.ref("Schedule"))],
       async handle({ query: { state = "open" }, grant }) {
         const wanted = state === "all" ? undefined : state;
-        return { items: (await visibleSchedules(creatorOfGrant(grant), store, wanted)).map(viewOf) };
+        const items: object[] = [];
+        const found = await visibleSchedules(creatorOfGrant(grant), store, wanted);
+        await inSlices(found.values(), (schedule) => items.push(viewOf(schedule)));
+        return { items };
       },
     }),
     route("POST /api/schedules", "createSchedule", "Schedules a tool", {

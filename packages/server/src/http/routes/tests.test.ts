@@ -40,7 +40,7 @@ export const convert = Tool.define({ name: "convert", parameters: { type: "objec
         ],
       }),
     });
-    served = await ServedWorkspace.start(workspace.directory);
+    served = await ServedWorkspace.here(workspace.directory);
   }, 120_000);
   afterAll(async () => {
     await served?.[Symbol.asyncDispose]();

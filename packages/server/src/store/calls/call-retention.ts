@@ -26,6 +26,8 @@ export async function pruneCalls(
   const oldest = maxAge === undefined ? Number.NEGATIVE_INFINITY : Date.now() - maxAge;
   while (signal?.aborted !== true) {
     const begun = performance.now();
+    let excess = maxBytes === undefined ? 0 : (await bytesOf(database)) - maxBytes;
+    if (maxAge === undefined && excess <= 0) return;
     const rows = await db
       .selectFrom("calls")
       .select(["call_id", "owner", ...countedColumns])
@@ -34,7 +36,6 @@ export async function pruneCalls(
       .orderBy("call_id")
       .limit(ROWS_AT_ONCE)
       .execute();
-    let excess = maxBytes === undefined ? 0 : (await bytesOf(database)) - maxBytes;
     const expired = rows.filter(({ timestamp, size }) => {
       const isExpired = timestamp < oldest || excess > 0;
       excess -= size;
@@ -175,7 +176,7 @@ export async function fillCounts(database: OpenedDatabase, signal: AbortSignal |
     const [last] = await scan(
       later.select("timestamp").orderBy("timestamp").limit(1).offset(FILLED_AT_ONCE),
       undefined,
-      "slice",
+      "long",
     );
     // All calls of one millisecond are counted together.
     const end = last?.timestamp ?? Number.MAX_SAFE_INTEGER;
@@ -186,7 +187,7 @@ export async function fillCounts(database: OpenedDatabase, signal: AbortSignal |
         .orderBy("timestamp")
         .orderBy("call_id"),
       undefined,
-      "slice",
+      "long",
     );
     const old = rows.filter(({ owner, state }) => owner === null && state !== "running");
     const owners = await ownersOf(database, old);

@@ -73,7 +73,9 @@ export async function readStatistics(
   const { tool = ALL_TOOLS } = query;
   const asked = await withinCounts(database, query);
   const interval = Math.max(intervalFor(query.until - query.since), finestOf(query, toolSpans).length);
-  const scan = (wanted: ReturnType<typeof totalsBy>) => database.scan(wanted, query.signal);
+  const scan: OpenedDatabase["scan"] = (wanted) =>
+    // Of a pattern, all counts of the time are read.
+    database.scan(wanted, query.signal, isGlob(tool) ? "long" : "short");
   // Where all tools are meant, the counts of all are read.
   const allowed = tool === ALL_TOOLS ? allSpans : toolSpans;
   const [whole] = await scan(totalsBy(database, piecesOf(asked, allowed), sql<string>`'all'`, tool));
@@ -88,7 +90,7 @@ export async function readStatistics(
     ...totals,
     interval,
     buckets: sliced.map((row) => ({ at: Number(row.key), ...toTotals(row) })),
-    tools: await listTools(database, asked, totals),
+    tools: await listTools({ ...database, scan }, asked, totals),
   };
 }
 
@@ -98,22 +100,20 @@ async function listTools(
   query: StatisticsQuery,
   whole: CallTotals,
 ): Promise<CallStatistics["tools"]> {
-  const { tool = "*", signal, tools: wanted = MOST_TOOLS } = query;
+  const { tool = "*", tools: wanted = MOST_TOOLS } = query;
   const most = Math.min(wanted, MOST_TOOLS);
   if (most === 0 || whole.calls === 0) return [];
   if (!isGlob(tool)) return [{ toolName: tool, ...whole }];
   const pieces = piecesOf(query, toolSpans);
-  const leading = await database.scan(leadingTools(database, pieces, tool), signal);
+  const leading = await database.scan(leadingTools(database, pieces, tool));
   const names = leading.map(({ tool_name }) => tool_name);
   // The histograms have the calls too, so that few tools are read once.
   const counted =
-    names.length <= MOST_MEASURED
-      ? undefined
-      : await database.scan(callsByTool(database, pieces, names), signal);
+    names.length <= MOST_MEASURED ? undefined : await database.scan(callsByTool(database, pieces, names));
   const first = counted?.slice(0, Math.min(most, MOST_MEASURED)).map(({ key }) => String(key)) ?? names;
   if (first.length === 0) return [];
   const byTool = totalsBy(database, pieces, sql<string>`tool_name`, first);
-  const measured = await database.scan(byTool.orderBy("calls", "desc").orderBy("key"), signal);
+  const measured = await database.scan(byTool.orderBy("calls", "desc").orderBy("key"));
   const rest = counted?.slice(MOST_MEASURED) ?? [];
   return [...measured, ...rest]
     .slice(0, most)
