@@ -233,7 +233,9 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     const calling = server.call("once", { n: 400 }, { callId: "versioned", timeout: 1_500 });
     expect((await calling).body.result.error).toMatchObject({
       code: "timed_out",
-      message: expect.stringMatching(/within 1\.5 s\. Waiting for a worker of lane "heavy" .*another version/),
+      message: expect.stringMatching(
+        /within 1\.5 s\. Waiting for a worker of lane "heavy" .*another version/,
+      ),
     });
     expect(linesOf(workspace.directory, "begun.txt")).not.toContain("400");
     await other.end("SIGTERM");
