@@ -43,7 +43,7 @@ export async function fillStore(options: StoreOptions, size: number, tools = TOO
   for (let at = 0; at < size; at += BATCH) {
     const length = Math.min(BATCH, size - at);
     const rows = Array.from({ length }, (_, n) => makeRow(at + n, size, tools, start, end));
-    await table.write(rows, []);
+    await table.write(rows, {});
   }
   if (engine === "postgres") await sql`analyze calls`.execute(database.db);
   await database.close();
@@ -145,6 +145,11 @@ async function measureReading(store: Store, size: number, end: number): Promise<
     ...(await costOf("chain by its root, far behind", await middle({ root }))),
     ...(await costOf("chain by a call within it", list({ root: maker }, 50))),
     ...(await costOf("chain by a call within it, far behind", await middle({ root: maker }))),
+    // All calls of the chain are looked at, on the thread for searches.
+    ...(await costOf("none of a chain, by a call within it", list({ root: maker, owner: RARE_OWNER }, 0), {
+      goal: 100,
+      grows: true,
+    })),
     ...(await costOf("chain by its last call", list({ root: idOf(size - 1) }, 1))),
     ...(await costOf("failed, of a chain", list({ root, status: "error" }, 5))),
     ...(await costOf("text that is nowhere", list({ text: "nowhere at all" }, 0), rare)),

@@ -1,9 +1,8 @@
-import { randomUUID } from "node:crypto";
-import { readFile, rename, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join, relative, resolve, sep } from "node:path";
 import { hashValue } from "@toolrack/core/internal";
 import type { Workspace } from "../config/index.ts";
-import { isRecord, makeOwnFolder, parseJsonc } from "../helpers/index.ts";
+import { isRecord, makeOwnFolder, parseJsonc, replaceFile } from "../helpers/index.ts";
 import { skillPlaces } from "./power-files.ts";
 import { foldPath, isInside, waysTo } from "./real-path.ts";
 
@@ -152,9 +151,7 @@ export class Unapproved {
       const after = await change(before);
       if (hashValue(before) === hashValue(after)) return;
       makeOwnFolder(join(this.#places.directory, ".toolrack"));
-      const temporary = `${this.#file}.${randomUUID()}.tmp`;
-      await writeFile(temporary, JSON.stringify(after, null, 2), { mode: 0o600 });
-      await rename(temporary, this.#file);
+      await replaceFile(this.#file, JSON.stringify(after, null, 2), 0o600);
     });
     const settled = changed.catch(() => {});
     changesByFile.set(this.#file, settled);

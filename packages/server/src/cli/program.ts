@@ -129,7 +129,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/mcp.ts")).mcp));
 
   command("install", "connect an MCP client to the workspace, by writing into its configuration")
-    .addArgument(oneOf("[client]", "without one, lists the clients and their files", clientIds))
+    .addArgument(oneOf("[client]", "without one, lists the clients and their files", clientIds.join(" ")))
     .option(
       "--http",
       "connect to the running server instead of starting the program, with a token of its own",
@@ -145,7 +145,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./install/install.ts")).install));
 
   command("uninstall", "take the entry that install wrote out of an MCP client's configuration")
-    .addArgument(oneOf("<client>", "", clientIds))
+    .addArgument(oneOf("<client>", "", clientIds.join(" ")))
     .option("--name <key>", "what the client calls it", "toolrack")
     .option("--project", "from the file of the project in the current folder")
     .option("--dry-run", "only show what would change")
@@ -160,7 +160,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/chat.ts")).chat));
 
   command("approvals", "show and answer the questions that wait on the running server")
-    .addArgument(oneOf("[action]", "what to do", ["list", "approve", "deny", "rules", "forget"]))
+    .addArgument(oneOf("[action]", "what to do", "list approve deny rules forget"))
     .argument("[id]", "the question, or for forget the rule")
     .option("--all", "list those that were answered too")
     .option("--reason <text>", "reaches the caller and its model")
@@ -177,18 +177,18 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/approvals.ts")).approvals));
 
   command("loops", "show sessions that went in circles, why, and let one go on")
-    .addArgument(oneOf("[action]", "what to do", ["list", "resume"]))
+    .addArgument(oneOf("[action]", "what to do", "list resume"))
     .argument("[session]", "the session to let go on")
     .action(runs(async () => (await import("./commands/workspace-state.ts")).loops));
 
   command("schedules", "show and cancel what is to run later")
-    .addArgument(oneOf("[action]", "what to do", ["list", "cancel"]))
+    .addArgument(oneOf("[action]", "what to do", "list cancel"))
     .argument("[id]", "the schedule")
     .option("--all", "list those that have ended too, the last 500")
     .action(runs(async () => (await import("./commands/workspace-state.ts")).schedules));
 
   command("secrets", "keep values that tools need, encrypted; none is ever printed")
-    .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", "list set remove"))
     .argument("[name]", "the secret; set reads its value from standard input, or asks for it")
     .argument("[variable]", "with a tool's name before it: what only this tool is given")
     .option(
@@ -198,24 +198,24 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/access.ts")).secrets));
 
   command("settings", "keep values that tools need and nobody has to hide")
-    .addArgument(oneOf("[action]", "what to do", ["list", "set", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", "list set remove"))
     .argument("[name]", "the setting, NAME=VALUE to set it; or the tool that alone is given it")
     .argument("[variable]", "with a tool's name before it: NAME=VALUE, or NAME")
     .argument("[value]", "its value; set NAME reads it from standard input, or asks for it")
     .action(runs(async () => (await import("./commands/access.ts")).settings));
 
   command("data", "show and delete the files that sandboxed tools and skills have kept")
-    .addArgument(oneOf("[action]", "what to do", ["list", "clear"]))
+    .addArgument(oneOf("[action]", "what to do", "list clear"))
     .argument("[name]", "clear: the tool, or what list calls it")
     .action(runs(async () => (await import("./commands/workspace-state.ts")).data));
 
   command("searches", "show and delete what search has learned from use, and switch learning on or off")
-    .addArgument(oneOf("[action]", "what to do", ["list", "forget", "clear", "on", "off"]))
+    .addArgument(oneOf("[action]", "what to do", "list forget clear on off"))
     .argument("[id]", "forget: the search, as list calls it")
     .action(runs(async () => (await import("./commands/workspace-state.ts")).searches));
 
   command("skills", "show, import and export skills: sets of tools in the database and in folders")
-    .addArgument(oneOf("[action]", "what to do", ["list", "show", "import", "export", "trust", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", "list show import export trust remove"))
     .argument("[names...]", "skills by id or name; for import folders, .sql dumps or .csv tables")
     .option("--to <dir>", "export: the folder to write into; default: here")
     .option("--all", "export: all skills")
@@ -225,7 +225,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/skills.ts")).skills));
 
   command("experts", "show, make and remove experts: named sets of skills and tools")
-    .addArgument(oneOf("[action]", "what to do", ["list", "show", "create", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", "list show create remove"))
     .argument("[name]", "the expert's name, or its id")
     .option("--skills <skill...>", "create: ids or names of skills")
     .option(
@@ -236,7 +236,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/skills.ts")).experts));
 
   command("tokens", "say who may use the server, and for what")
-    .addArgument(oneOf("[action]", "what to do", ["list", "create", "remove"]))
+    .addArgument(oneOf("[action]", "what to do", "list create remove"))
     .argument("[name]", "the token's name; for remove also its id")
     .option(
       "--tools <pattern...>",
@@ -255,19 +255,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
 
   command("mcp-servers", "show and change the MCP servers whose tools are on the rack of the running server")
     .addArgument(
-      oneOf("[action]", "what to do", [
-        "list",
-        "show",
-        "add",
-        "remove",
-        "enable",
-        "disable",
-        "restart",
-        "approve",
-        "login",
-        "logout",
-        "import",
-      ]),
+      oneOf(
+        "[action]",
+        "what to do",
+        "list show add remove enable disable restart approve login logout import",
+      ),
     )
     .argument("[key]", "the server; for import the file, such as ~/.cursor/mcp.json")
     .argument(
@@ -285,19 +277,11 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
 
   command("apis", "show and change the HTTP APIs whose operations are tools of the running server")
     .addArgument(
-      oneOf("[action]", "what to do", [
-        "list",
-        "show",
-        "add",
-        "check",
-        "remove",
-        "enable",
-        "disable",
-        "restart",
-        "approve",
-        "login",
-        "logout",
-      ]),
+      oneOf(
+        "[action]",
+        "what to do",
+        "list show add check remove enable disable restart approve login logout",
+      ),
     )
     .argument(
       "[what]",
@@ -438,7 +422,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/logs.ts")).logs));
 
   command("calls", "show a recorded call, with what its tool said")
-    .addArgument(oneOf("<action>", "what to do", ["show"]))
+    .addArgument(oneOf("<action>", "what to do", "show"))
     .argument("<id>", "the call; `logs --ids` shows the last ones")
     .action(runs(async () => (await import("./commands/logs.ts")).calls));
 
@@ -447,7 +431,7 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
     .action(runs(async () => (await import("./commands/doctor.ts")).doctor));
 
   command("completion", "print a completion script for a shell")
-    .addArgument(oneOf("<shell>", "", ["bash", "zsh", "fish"]))
+    .addArgument(oneOf("<shell>", "", "bash zsh fish"))
     .action(runs(async () => (await import("./commands/completion.ts")).completion));
 
   program
@@ -463,7 +447,9 @@ export function makeProgram(perform: (options: GlobalOptions, action: Action) =>
   return program;
 }
 
-function oneOf(name: string, description: string, words: readonly string[]): Argument {
+/** An argument that is one of these words, which are divided by spaces. */
+function oneOf(name: string, description: string, known: string): Argument {
+  const words = known.split(" ");
   return new Argument(name, description).choices(words).argParser((word) => {
     if (words.includes(word)) return word;
     throw usageError(`"${word}" is not known here. Say one of: ${words.join(", ")}.`);

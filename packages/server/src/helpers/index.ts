@@ -3,7 +3,7 @@ export { compileGlob, globPattern } from "./glob.ts";
 export { brokeBetween, openAgent } from "./http-agent.ts";
 export { parseJsonc, parseJsoncTree } from "./jsonc.ts";
 export { type LineHandler, LineSplitter } from "./lines.ts";
-export { makeOwnFile, makeOwnFolder, readOwnFile } from "./private-files.ts";
+export { copyModeAndOwner, makeOwnFile, makeOwnFolder, readOwnFile, replaceFile } from "./private-files.ts";
 export { ProcessGroup, type ProcessStat, processIds, processStat } from "./processes.ts";
 export { productVersion } from "./product-version.ts";
 export { StackMapper } from "./stack-mapper.ts";

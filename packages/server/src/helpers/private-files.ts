@@ -1,7 +1,7 @@
-import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync, statSync } from "node:fs";
-import { chmod, link, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { randomBytes, randomUUID } from "node:crypto";
+import { chmodSync, mkdirSync, type Stats, statSync } from "node:fs";
+import { chmod, type FileHandle, link, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 
 /**
  * Makes `.toolrack`, the folder of a workspace's server, or widens its mode. Sandboxed tools may run as other users and
@@ -18,6 +18,21 @@ export function makeOwnFolder(folder: string): void {
   if (user !== 0 && user !== uid) return;
   const wanted = isNew ? 0o711 : (mode & 0o7777) | 0o011;
   if ((mode & 0o7777) !== wanted) chmodSync(folder, wanted);
+}
+
+/** Writes the text elsewhere in the folder and moves it into place, so that the file is never seen in part. */
+export async function replaceFile(path: string, text: string, mode?: number): Promise<void> {
+  const temporary = join(dirname(path), `.${randomUUID()}`);
+  await writeFile(temporary, text, { mode });
+  await rename(temporary, path);
+}
+
+/** Gives the file the mode and, where the system allows it, the owner of another. */
+export async function copyModeAndOwner(handle: FileHandle, like: Stats): Promise<void> {
+  const { uid, gid } = await handle.stat();
+  // Only an administrator may change the owner; other users keep their own.
+  if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
+  await handle.chmod(like.mode & 0o7777);
 }
 
 /** Writes a file that only its owner can read. An existing file stays, so that two processes agree on one text. */

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { readFleetVariable } from "./private-files.ts";
+import { readFleetVariable, replaceFile } from "./private-files.ts";
 
 /** The address of a workspace's server, for commands that talk to it. */
 export interface ServerAddress {
@@ -70,10 +70,8 @@ async function writeAddresses(
   const file = fileOf(workspace);
   if (newest === undefined) return rm(file, { force: true });
   const content: AddressFile = { ...newest, ...(others.length === 0 ? {} : { others }) };
-  // A new file has the right mode, whatever mode an old one had, and the rename shows no half-written file.
-  const draft = `${file}.${randomBytes(6).toString("hex")}`;
-  await writeFile(draft, `${JSON.stringify(content)}\n`, { mode: 0o600, flag: "wx" });
-  await rename(draft, file);
+  // A new file has the right mode, whatever mode an old one had.
+  await replaceFile(file, `${JSON.stringify(content)}\n`, 0o600);
 }
 
 async function inodeOf(workspace: string): Promise<number> {

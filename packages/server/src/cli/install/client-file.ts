@@ -12,7 +12,7 @@ import {
   stat,
 } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { reasonOf } from "../../helpers/values.ts";
+import { copyModeAndOwner, reasonOf } from "../../helpers/index.ts";
 import { CliError } from "../cli-error.ts";
 
 /** Readable by its owner only, because the file may hold a token. */
@@ -106,7 +106,7 @@ async function replace(
   try {
     try {
       await handle.writeFile(text);
-      if (before !== undefined) await takeOver(handle, before);
+      if (before !== undefined) await copyModeAndOwner(handle, before);
       await handle.sync();
     } finally {
       await handle.close();
@@ -155,17 +155,9 @@ async function backUp({ path, text = "" }: ClientFile, before: Stats): Promise<s
   if (handle === undefined) return backup;
   try {
     await handle.writeFile(text);
-    await takeOver(handle, before);
+    await copyModeAndOwner(handle, before);
   } finally {
     await handle.close();
   }
   return backup;
-}
-
-/** Copies the mode and, where the system allows it, the owner of the old file. */
-async function takeOver(handle: FileHandle, like: Stats): Promise<void> {
-  const { uid, gid } = await handle.stat();
-  // Only an administrator may change the owner; other users keep their own.
-  if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
-  await handle.chmod(like.mode & 0o7777);
 }

@@ -224,16 +224,9 @@ export interface OwnRack {
 }
 
 /** Keys that decide how a server is reached. All others are the user's own settings. */
-const connectionKeys = new Set([
-  "type",
-  "source",
-  "command",
-  "args",
-  "url",
-  "bearer_token_env_var",
-  "enabled",
-  "disabled",
-]);
+const connectionKeys = new Set(
+  "type source command args url bearer_token_env_var enabled disabled".split(" "),
+);
 
 /** Keys that hold headers, of which only `Authorization` is ours. */
 const headerKeys = new Set(["headers", "http_headers", "env_http_headers"]);

@@ -23,8 +23,13 @@ export interface RunningCommand {
   kill(signal: "SIGINT"): void;
 }
 
+interface RunOutcome extends CliOutcome {
+  /** Both outputs, in the order in which they were written. */
+  readonly printed: string;
+}
+
 /** Runs a command in this process, as the program does, and waits for its end. */
-export async function runCli(args: readonly string[], options: RunOptions): Promise<CliOutcome> {
+export async function runCli(args: readonly string[], options: RunOptions): Promise<RunOutcome> {
   const forgetEnvironment = borrowEnvironment(options.env ?? {});
   let cli: Cli | undefined;
   let exitCode: number | null = null;
@@ -37,14 +42,15 @@ export async function runCli(args: readonly string[], options: RunOptions): Prom
     },
     kill: () => void cli?.interrupt(),
   };
-  const written = { stdout: "", stderr: "" };
-  const output = (name: keyof typeof written) =>
+  const written = { stdout: "", stderr: "", printed: "" };
+  const output = (name: "stdout" | "stderr") =>
     new Writable({
       decodeStrings: false,
       write(text, _encoding, done) {
         written[name] += text;
+        written.printed += text;
         if (name === "stdout") copy.write(text);
-        const isSaid = when !== undefined && (written.stdout + written.stderr).includes(when.says);
+        const isSaid = when !== undefined && written.printed.includes(when.says);
         if (isSaid) {
           const { act } = when!;
           when = undefined;

@@ -3,7 +3,14 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { asRecord, defined, LoadError, reasonOf, type StackMapper } from "../../helpers/index.ts";
+import {
+  asRecord,
+  defined,
+  LoadError,
+  reasonOf,
+  replaceFile,
+  type StackMapper,
+} from "../../helpers/index.ts";
 import type { DependencyMap, DependencyStore } from "../dependencies.ts";
 import { RemoteError, readThrown } from "../remote-error.ts";
 import { type Sandbox, SandboxError, type WorkerSpec } from "../sandbox-types.ts";
@@ -14,7 +21,6 @@ import {
   dependencyFailure,
 } from "./checked-description.ts";
 import type { RawDescription, ToolSource, WorkerSettings } from "./messages.ts";
-import { replaceFile } from "./tool-storage.ts";
 
 interface DescribeParts {
   readonly sandbox: () => Promise<Sandbox>;

@@ -1,10 +1,10 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { redact } from "@toolrack/core/internal";
 import { CallLog, type CallLogOptions } from "../../calls/index.ts";
-import { asRecord, defined, LoadError, makeOwnFolder, reasonOf } from "../../helpers/index.ts";
+import { asRecord, defined, LoadError, makeOwnFolder, reasonOf, replaceFile } from "../../helpers/index.ts";
 import type { LogLine } from "../sandbox-types.ts";
 import { STORAGE_LIMIT, type StorageChange, type StorageSnapshot } from "./messages.ts";
 
@@ -159,13 +159,6 @@ async function readItem(path: string): Promise<Item | undefined> {
 
 function sizeOf(item: Item | undefined): number {
   return item === undefined ? 0 : Buffer.byteLength(item.text);
-}
-
-/** Writes the text elsewhere in the folder and moves it into place, so that the file is never seen in part. */
-export async function replaceFile(path: string, text: string, mode?: number): Promise<void> {
-  const temporary = join(dirname(path), `.${randomUUID()}`);
-  await writeFile(temporary, text, { mode });
-  await rename(temporary, path);
 }
 
 interface ToolOwnersOptions {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import * as fs from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { copyModeAndOwner } from "../../../helpers/index.ts";
 import { type Confinement, entryAt, showPath } from "../../paths.ts";
 import { amount } from "../../tool-definition.ts";
 
@@ -213,12 +214,4 @@ export function replaceFile(
     await folder?.sync().catch(() => {});
     await folder?.close();
   });
-}
-
-/** Gives the file the mode and, where allowed, the owner of another. */
-async function copyModeAndOwner(handle: fs.FileHandle, like: Stats): Promise<void> {
-  const { uid, gid } = await handle.stat();
-  // Only root may change the owner; otherwise it stays.
-  if (uid !== like.uid || gid !== like.gid) await handle.chown(like.uid, like.gid).catch(() => {});
-  await handle.chmod(like.mode & 0o7777);
 }
