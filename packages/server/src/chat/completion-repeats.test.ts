@@ -1,3 +1,4 @@
+import { Tool } from "@toolrack/core";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { serve } from "../rack/serve.ts";
@@ -317,6 +318,29 @@ describe("a request that is the same as an earlier one, of a client that does no
     expect(text).toContain('"finish_reason":"length"');
     expect(text).toContain('"toolrack":{"error":{"code":"provider_busy"');
     expect(rack.ran).toHaveLength(1);
+  });
+
+  it("gets that answer also when a tool that only reads had called one that does more", async () => {
+    const peek = Tool.define({
+      name: "peek",
+      description: "Looks, and writes down what it saw.",
+      parameters: { type: "object" },
+      metadata: { readOnly: true },
+      execute: ({ call }) => call("write", { text: "seen" }),
+    });
+    await using plain = await ChatRack.start({ tools: [peek] });
+    plain.script((request) =>
+      answersIn(request).length === 0 ? called(["peek", {}]) : { error: { message: "down" }, status: 402 },
+    );
+    const asked = { "/v1/chat/completions": { messages }, "/v1/responses": { input: "write" } };
+    for (const [path, said] of Object.entries(asked)) {
+      plain.ran.length = 0;
+      const body = { model: "model-a", ...said };
+      const first = await plain.ask(path, { body });
+      expect(first.toolrack.error.code).toBe("provider_refused");
+      expect((await plain.ask(path, { body })).id).toBe(first.id);
+      expect(plain.ran).toEqual([{ name: "write", input: { text: "seen" } }]);
+    }
   });
 
   it("gets that answer also when the server has answered many others since", async () => {
