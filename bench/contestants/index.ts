@@ -39,6 +39,10 @@ export const contestants = {
     title: "ours, where it arrives, PostgreSQL",
     load: async (): Promise<Contestant> => ({}),
   },
+  "ours-lane-again": {
+    title: "ours, by a worker, idempotent, PostgreSQL",
+    load: async (): Promise<Contestant> => ({}),
+  },
   "ours-lane": { title: "ours, by a worker, PostgreSQL", load: async (): Promise<Contestant> => ({}) },
   "ours-lane-sqlite": { title: "ours, by a worker, SQLite", load: async (): Promise<Contestant> => ({}) },
   // And the suite of MCP with these.

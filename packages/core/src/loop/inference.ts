@@ -199,7 +199,7 @@ export const says = new RegExp(
     String.raw`: (?:command )?not found(?=\s*(?:$|\n))|\bcommand not found: |\bis not recognized as\b`,
     String.raw`: (?:No such file or directory|Permission denied|Is a directory|Not a directory|cannot access|cannot open)\b`,
     String.raw`\b(?:Segmentation fault|panicked at|core dumped)|(?<=^|[\s/-])[a-z]{0,3}sh: line \d+: `,
-    String.raw`\b(?:not|not been) (?:applied|updated|saved|modified)\b`,
+    String.raw`\b(?:not|not been) (?:applied|updated|saved|modified|changed?)\b`,
     String.raw`\bno changes (?:were |have been )?made\b`,
     // Codes of how a program ended.
     String.raw`\b(?:exit(?:ed)?|return(?:ed)?|finished|completed|terminated)(?: with)?[ _-]?(?:exit[ _-]?)?(?:code|status|with)["']?\s?[:=]?\s?-?[1-9]\d*\b`,
@@ -207,6 +207,8 @@ export const says = new RegExp(
     // JSON.
     String.raw`"status(?:_?code)?"\s*:\s*"?[45]\d\d\b`,
     String.raw`"(?:error|errors|error_message|errorMessage)"\s*:\s*(?!null|false|""|\[\]|0\b|\{\})`,
+    String.raw`"code"\s*:\s*"?-?(?!0\b|200\b)\d+"?\s*,\s*"(?:msg|message)"\s*:\s*"(?!ok\b|success|成功|操作成功|请求成功)`,
+    String.raw`"err(?:or)?_?(?:code|no)"\s*:\s*"?-?[1-9]`,
     String.raw`"(?:ok|success|succeeded)"\s*:\s*false`,
     String.raw`"(?:status|state|result|type)"\s*:\s*"(?:error|failed|failure)"`,
     String.raw`"(?:isError|is_error)"\s*:\s*true`,

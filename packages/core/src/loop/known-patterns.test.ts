@@ -70,9 +70,9 @@ describe("the sixteen known patterns, as nudge/block/stop", () => {
       "0/0/0",
     ],
     [
-      "half: a key pressed again, shortly acknowledged",
-      around([{ tool: "press_key", args: "Tab", result: "Pressed Tab" }], 12),
-      "4/6/10",
+      "a quarter: a key pressed again, shortly acknowledged",
+      around([{ tool: "press_key", args: "Tab", result: "Pressed Tab" }], 24),
+      "8/12/20",
     ],
     [
       "loop: a page that stays the same whatever is clicked on it",

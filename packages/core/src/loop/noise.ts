@@ -160,6 +160,7 @@ function noiseEnd(
     found = durationEnd(text, start, before);
   }
   if (found === 0 && length >= 10) found = epochEnd(text, start, end, at);
+  if (found === 0 && isLabelledTime(text, start)) found = matchAt(NUMBER, text, start);
   return found === 0 && mayBeCounter(text, start, end, before, next) ? matchAt(COUNTER, text, start) : found;
 }
 
@@ -201,7 +202,7 @@ function isSeparate(text: string, start: number): boolean {
 
 const ADDRESS = /0x[0-9a-fA-F]{6,16}\b/y;
 const TIME_OF_DAY =
-  /(?<=^|\\n|[[(]|\b(?:at|clock:|time:|now:|updated:) )\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))|(?<=\[)\d\d:\d\d<[^\]\n]{0,40}(?=\])/imy;
+  /(?<=^|\\n|[[(]|\b(?:at|clock:|time:|now:|updated:) {1,3})\d\d:\d\d:\d\d(?:[.,]\d+)?\b(?! ?(?:left|remaining|to go))|(?<=\[)\d\d:\d\d<[^\]\n]{0,40}(?=\])/imy;
 
 const LONGEST_WORD = 64;
 const SHORTEST_ID = 8;
@@ -320,10 +321,14 @@ function isUnit(code: number): boolean {
 const UNITS = new Uint8Array(128);
 for (const letter of "smnuhkMG") UNITS[letter.charCodeAt(0)] = 1;
 const DURATION =
-  /(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b|(?<= at )[\d.]+ [kMG]?B\/s/iy;
+  /(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)?(?: \([\d.]+\))? ?(?:[nuµμm]?s|m?secs?|(?:milli)?seconds?|min(?:ute)?s?)\b|(?<= at )[\d.]+ [kMG]?B\/s|[\d.]+ (?:run|assertion)s\/s/iy;
 /** What a text says before a measured duration. What is still to come is data: "ready in 3s", "retry after 3s". */
 const MEASURED =
-  /\b(?:took|elapsed|duration|spent|real|user|sys|(?<!left |remaining )time)["']?[\s:=]*["']?$|(?<!\b(?:again|try|retry|ready|expires?|available|starts?|begins?|due|next|resets?|wait|back|(?:schedul|expect|plann|estimat|need|delay)ed) )\b(?:in|after) $| at $/i;
+  /\b(?:took|elapsed|duration|spent|estimated|real|user|sys|(?<!left |remaining )time)["')]?[\s:=]*["']?$|\b(?:pass|fail)ed {2,}$|(?<!\b(?:again|try|retry|ready|expires?|available|starts?|begins?|due|next|resets?|wait|back|(?:schedul|expect|plann|estimat|need|delay)ed) )\b(?:in|after) $| at $/i;
+const AFTER_DURATION = / (?:elapsed|ago|a?sync)\b/y;
+const NUMBER = /\d+(?:\.\d+)?/y;
+/** What stands before a number of milliseconds: "took": 5   duration_ms 12.5   latencyMs=9 */
+const LABELLED_TIME = /\btook$|(?:duration|elapsed|latency|time)_?(?:in_?)?(?:ms|millis(?:econds)?)$/i;
 const PART_OF_SUMMARY = /\((?:[a-z]+ [\d.]+ ?m?s, )*[a-z]+ $/;
 /** Marks of test runners at the beginning of a line. */
 const TEST_LINE = /[ \t]*(?:✓|✔|√|✗|✘|×|✕|❯|ok\b|not ok\b|pass\b|fail\b)/iy;
@@ -354,10 +359,25 @@ function mayEndLabel(text: string, index: number): boolean {
   );
 }
 
+function isLabelledTime(text: string, start: number): boolean {
+  let end = start;
+  while (end > start - 4 && NO_LETTER.has(text.charCodeAt(end - 1))) end--;
+  const last = text[end - 1];
+  return (
+    end < start &&
+    (last === "s" || last === "k") &&
+    LABELLED_TIME.test(text.slice(Math.max(0, end - 24), end))
+  );
+}
+
+const NO_LETTER: ReadonlySet<number> = new Set([SPACE, COLON, EQUALS, 34]);
+
 /** The end of a measured duration, or 0. Known by what the text says before it, by brackets, or by the line of a test. */
 function durationEnd(text: string, start: number, before: number): number {
   const end = matchAt(DURATION, text, start);
   if (end === 0) return 0;
+  // An age grows by itself: 5 seconds ago. Runs of tests say how many they did: 12.5 runs/s
+  if (matchAt(AFTER_DURATION, text, end) > 0 || text.startsWith("ns/s", end - 4)) return end;
   const next = text[end];
   if (before === OPEN || before === OPEN_SQUARE) return next === ")" || next === "]" ? end : 0;
   // Parts of what a summary took: (transform 45ms, tests 3ms)
@@ -367,10 +387,8 @@ function durationEnd(text: string, start: number, before: number): number {
   )
     return end;
   if (mayEndLabel(text, start - 1) && MEASURED.test(text.slice(Math.max(0, start - 24), start))) return end;
-  if (next === undefined || next === "\n" || text.startsWith("\\n", end))
-    return matchAt(TEST_LINE, text, startOfLine(text, start)) > 0 ? end : 0;
-  // An age grows by itself: 5 seconds ago.
-  return text.startsWith(" elapsed", end) || text.startsWith(" ago", end) ? end : 0;
+  if (next !== undefined && next !== "\n" && !text.startsWith("\\n", end)) return 0;
+  return matchAt(TEST_LINE, text, startOfLine(text, start)) > 0 ? end : 0;
 }
 
 /**
@@ -387,14 +405,15 @@ const COUNTER = new RegExp(
     String.raw`(?<=\b(?:In|Out) ?\[)\d+|(?<=\birb\([^)\n]{1,40}\):)\d+(?::\d+)?(?=[>*"'])|(?<=\boctave:)\d+(?=>)`,
     String.raw`(?<=\biex\()\d+(?=\)>)|(?<=^)\d+(?=> )|(?<=^\$)\d+(?= (?:=|==>) )|(?<=^\$R|^(?:val )?res)\d+(?=: ?)`,
     String.raw`(?<=\(%[io])\d+(?=\))|(?<=\bREPL)\d+(?=:)`,
-    // ==4242== of valgrind   pid=4242, tid=17   hs_err_pid4242   [ref=s12e5] of a browser's snapshot   12 turns left
-    String.raw`(?<===)\d+(?===)|(?<=\bpid=|, tid=|\bhs_err_pid)\d+|(?<=\bref=s)\d+(?=e\d)`,
+    // ==4242== of valgrind   pid=4242, tid=17   hs_err_pid4242   [ref=s12e5] and [ref=e5] of a browser's snapshot   12 turns left
+    String.raw`(?<===)\d+(?===)|(?<=\bpid=|, tid=|\bhs_err_pid)\d+|(?<=\bref=s)\d+(?=e\d)|(?<=\[ref=e)\d+(?=\])`,
     // [1024] $ of a prompt that counts commands   make[2]: of a make within another
-    String.raw`\d+(?= turns? (?:left|remaining))|(?<=^\[)\d+(?=\] [$#%>] )|(?<=\bmake\[)\d+(?=\]:)`,
+    // --seed 12302 of a run in random order
+    String.raw`\d+(?= turns? (?:left|remaining))|(?<=\bseed:? )\d+|(?<=^\[)\d+(?=\] [$#%>] )|(?<=\bmake\[)\d+(?=\]:)`,
   ].join("|"),
   "muy",
 );
-const COUNTER_STEMS: ReadonlySet<string> = new Set(["es", "%i", "%o", "$R", "PL", "id", "=s"]);
+const COUNTER_STEMS: ReadonlySet<string> = new Set(["es", "%i", "%o", "$R", "PL", "id", "=s", "=e"]);
 
 /** The characters around a number rule out nearly all. */
 function mayBeCounter(text: string, start: number, end: number, before: number, next: number): boolean {
@@ -402,6 +421,7 @@ function mayBeCounter(text: string, start: number, end: number, before: number, 
     case SPACE:
       if (next === COLON || next === WIDE_COLON || text[start - 2] === "]" || text[start - 3] === "]")
         return true;
+      if (text.startsWith("seed", start - 5) || text.startsWith("seed:", start - 6)) return true;
       if (next !== SPACE) return text[start - 2] === "e" && text.startsWith("line", start - 5);
       return (
         text[end + 1] === "t" ||

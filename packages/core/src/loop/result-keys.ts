@@ -210,11 +210,15 @@ const NUMBERED = /\w*\d\w*(?:[.,:-](?:\w*\d\w*|[0-9a-f]{4,}\b))*(?: (?:m?s|m?sec
 function isTelling(word: string, index: number, text: string): boolean {
   if (!/^\d+$/.test(word)) return false;
   if (TELLS.test(text.slice(index + word.length))) return true;
+  if (COUNTS.test(text.slice(Math.max(0, index - 16), index))) return true;
   return /^[45]\d\d$/.test(word) && !/(?:line|sh:) ?$/.test(text.slice(Math.max(0, index - 5), index));
 }
 
 const TELLS =
   /^ ?(?:%|\/ ?\d)|^ (?:of \d|fail|pass|error|problem|warning|issue|conflict|test|left|remain|done|complete|skip|row|record|item|match)/i;
+/** failures=2   Failed: 3   # fail 1 */
+const COUNTS =
+  /(?:fail(?:ed|ures?|s)?|pass(?:ed)?|errors|warnings|problems|issues)["']?[:=]\s{0,5}$|[#ℹ] (?:fail|pass) $/i;
 /** Characters of the beginning of a command or statement: a program may repeat only a part of it. */
 const shortestEcho = 16;
 const shortestValue = 3;

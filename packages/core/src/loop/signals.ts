@@ -28,8 +28,7 @@ type LoopSignalFunction = (
 
 /** Quarters that an entry adds to a count. */
 function weightOf(entry: LoopEntry): number {
-  if (entry.waiting) return 1;
-  return entry.isStep ? informedWeight : fullWeight;
+  return entry.waiting || entry.isStep ? 1 : fullWeight;
 }
 
 /** The same for signals that rest on what a call does: an inference counts less. */

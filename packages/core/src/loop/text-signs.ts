@@ -20,7 +20,7 @@ const longest = 1_000;
 const tellingLetters: readonly (readonly [sign: number, letters: string])[] = [
   [
     COMPLAINT,
-    "rro tal ceb xce sag fai ail nno _t_ uld nab nva nkn nre suc nie bid nau med nec d_e e_e dri o_m rna bad rvi tew rr_ t_f cog a_d gme nic dum sh_ not mad xit etu hed let rmi tp_ tus lse",
+    "rro tal ceb xce sag fai ail nno _t_ uld nab nva nkn nre suc nie bid nau med nec d_e e_e dri o_m rna bad rvi tew rr_ t_f cog a_d gme nic dum sh_ not mad xit etu hed let rmi tp_ tus lse msg ssa rrc rrn",
   ],
   [
     IN_VAIN,

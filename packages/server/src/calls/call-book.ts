@@ -39,6 +39,8 @@ export interface RecordedCall {
   readonly record: ToolCallRecord;
   /** False when the store refused the record or cannot take it now. The call happened all the same. */
   readonly recorded: boolean;
+  /** Another process has the call of a lane by now, or has ended it: how it ended here does not count. */
+  readonly isTaken?: boolean;
   /** Where in its author's files the tool failed. For admins only: it names files of the server. */
   readonly trace?: CallTrace | undefined;
 }

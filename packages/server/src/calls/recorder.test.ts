@@ -5,6 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { Tool, type ToolContext, ToolRegistry } from "@toolrack/core";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { masterGrant } from "../access/grants.ts";
+import type { CallStore } from "../store/index.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { CallBook, type RecordedCall } from "./call-book.ts";
 import { CallRecorder } from "./recorder.ts";
@@ -112,6 +113,28 @@ it("counts and tells of a record that is safe in the journal and that the databa
   database.close();
   await expect.poll(() => store.calls.get("kept"), { timeout: 10_000 }).toBeDefined();
   expect(recorder.failures).toBe(2);
+});
+
+it("answers for a call that a worker has recorded when the calls that it made here are on record too", async () => {
+  await recorder.close();
+  const written = Promise.withResolvers<void>();
+  const finished: CallStore["finished"] = (...given) =>
+    written.promise.then(() => store.calls.finished(...given));
+  recorder = new CallRecorder(book, Object.create(store.calls, { finished: { value: finished } }), console);
+  const call = { callId: "performed", toolName: "outer", displayName: "", sessionID: "", caller: "test" };
+  const live = book.enter({ ...call, timestamp: 1 }, { grant: masterGrant });
+  live.isRecorded = true;
+  let isTold = false;
+  live.settle = () => {
+    isTold = true;
+  };
+  release();
+  await registry.execute("outer", {}, { callId: "performed" });
+  await new Promise(setImmediate);
+  expect(isTold).toBe(false);
+  written.resolve();
+  await expect.poll(() => isTold).toBe(true);
+  expect((await store.calls.list({})).items.map(({ toolName }) => toolName)).toEqual(["inner"]);
 });
 
 it("names the first call of its chain with every call that another one made", async () => {

@@ -74,19 +74,22 @@ export class CallRecorder implements CallFollower {
     const record = call?.resumedAt === undefined ? ended : sinceItsBeginning(ended, call);
     if (call?.isLeft) return void call.settle?.({ record, recorded: false, trace });
     if (call?.isRecorded !== undefined) {
+      const { isRecorded: recorded } = call;
       this.#calls.lanes.release(record.callId);
-      call.settle?.({ record, recorded: call.isRecorded, trace });
+      // Calls that it made here are on record before it is answered.
+      void this.flush().then(() => call.settle?.({ record, recorded, trace }));
       return;
     }
     const group = this.#group;
     group.open++;
-    const settle = (safety: "safe" | "held" | "refused") => {
+    const settle = (safety: "safe" | "held" | "taken" | "refused") => {
       group.open--;
       if (group.open === 0 && group.settled !== undefined) {
         this.#awaited.delete(group);
         group.settled.resolve();
       }
-      call?.settle?.({ record, recorded: safety === "safe", trace });
+      const isTaken = safety === "taken";
+      call?.settle?.({ record, recorded: safety === "safe", trace, ...(isTaken && { isTaken }) });
       if (safety === "held") this.#endChain(record);
     };
     const refuse = (thrown: unknown) => {

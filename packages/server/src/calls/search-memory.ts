@@ -29,6 +29,8 @@ const MOST_OF_OWNER = 20;
 const MOST_OWNERS = 500;
 /** How many of the tools that a search found count as shown. */
 const MOST_SHOWN = 20;
+/** Characters. Up to ten thousand searches wait for their outcome. */
+const LONGEST_QUERY = 2_000;
 /** Seconds between two looks for what other servers of the workspace have learned. */
 const LOOK_SECONDS = 5;
 
@@ -68,7 +70,7 @@ export class SearchMemory implements CallFollower {
     tools: readonly ToolInfo[],
     sessionID = "",
   ): void {
-    if (!this.isAllowed || !this.#isOn || query.trim() === "") return;
+    if (!this.isAllowed || !this.#isOn || query.trim() === "" || query.length > LONGEST_QUERY) return;
     const owner = "callId" in who ? this.#book.get(who.callId)?.owner : ownerOf(who);
     if (owner === undefined) return;
     const shown = new Set(tools.slice(0, MOST_SHOWN).map(({ name }) => name));

@@ -19,6 +19,8 @@ export interface Handover {
 export interface LaneJob {
   readonly callId: string;
   readonly handover?: string;
+  /** The job is the first for the call, so that no worker has had it. */
+  readonly isFirst?: boolean;
 }
 
 /** Characters of a handover that may stand in a queue. */

@@ -18,6 +18,14 @@ export interface LaneLinkOptions {
   readonly logger: Logger;
 }
 
+/** What a worker knows of a job beside its data. */
+export interface JobFacts {
+  /** Milliseconds since it was put into the queue. */
+  readonly age: number;
+  /** Whether no worker has had it before. */
+  readonly isFirst: boolean;
+}
+
 /** One process's connection to Redis: the queues of BullMQ, and a channel to the other nodes. */
 export class LaneLink {
   readonly channel: Channel;
@@ -88,12 +96,12 @@ export class LaneLink {
 
   worker(
     name: string,
-    run: (data: unknown, job: { readonly age: number }) => Promise<void>,
+    run: (data: unknown, job: JobFacts) => Promise<void>,
     options: Partial<WorkerOptions>,
   ): Worker {
     const worker = new this.#bullmq.Worker(
       name,
-      (job) => run(job.data, { age: Date.now() - job.timestamp }),
+      (job) => run(job.data, { age: Date.now() - job.timestamp, isFirst: job.attemptsStarted === 1 }),
       { ...options, connection: this.#client, prefix: this.#options.prefix },
     );
     worker.on("error", (error) => this.#options.logger.debug(`[lanes] ${reasonOf(error)}`));

@@ -3,7 +3,7 @@ import type { CallLink, Logger, RackEvent, ToolInfo, ToolRegistry } from "@toolr
 import { linkedClient, revivedError } from "@toolrack/core/internal";
 import type { Worker } from "bullmq";
 import { productVersion, reasonOf } from "../helpers/index.ts";
-import type { CallStore } from "../store/index.ts";
+import type { CallStore, LaneHandover } from "../store/index.ts";
 import {
   CALL,
   type Handover,
@@ -16,7 +16,7 @@ import {
   type WorkerNews,
   type WorkerQuestion,
 } from "./handover.ts";
-import type { LaneLink } from "./lane-link.ts";
+import type { JobFacts, LaneLink } from "./lane-link.ts";
 import {
   ANNOUNCE_EVERY,
   type LaneQueue,
@@ -31,10 +31,10 @@ export interface LaneWorkerOptions {
   readonly link: LaneLink;
   readonly config: LanesConfig;
   readonly registry: ToolRegistry;
-  readonly calls: Pick<CallStore, "lanes">;
+  readonly calls: Pick<CallStore, "lanes" | "held">;
   readonly unseal: (text: string) => string;
   /** Enters the call into the book of live calls. Resolves when its record is stored or refused. */
-  readonly enter: (handover: Handover) => Promise<{ readonly recorded: boolean }>;
+  readonly enter: (handover: Handover) => Promise<{ readonly recorded: boolean; readonly isTaken?: boolean }>;
   /** The lanes that it serves. Undefined: all. */
   readonly lanes: readonly string[] | undefined;
   /** How many calls it performs at once. */
@@ -47,6 +47,8 @@ const LOCK = 6_000;
 const STALLED_EVERY = 2_000;
 /** How often a call of an idempotent tool may lose its worker. */
 const MOST_DEATHS = 5;
+/** Milliseconds after which a call is taken that began before. Most have ended by then, and need no second write. */
+const TAKE_AFTER = 5;
 /** Milliseconds between two messages with what a tool says while it runs, and until the first that it runs. */
 const TELL_EVERY = 40;
 /** Milliseconds between two looks for a row that is being written, and for how long it is waited for. */
@@ -162,12 +164,12 @@ export class LaneWorker {
     if (limit !== undefined) void this.#limit(queue).catch(() => {});
     const worker = link.worker(
       name,
-      async (data, { age }) => {
+      async (data, job) => {
         listening.running++;
         this.#balance();
         try {
           // Only servers of this rack put something into its queues.
-          await this.#run(data as LaneJob, age);
+          await this.#run(data as LaneJob, job);
         } finally {
           listening.running--;
           this.#balance();
@@ -212,30 +214,36 @@ export class LaneWorker {
   }
 
   /** Performs a call, if this process gets it. What cannot be performed here stays as its row says. */
-  async #run({ callId, handover: text }: LaneJob, age: number): Promise<void> {
+  async #run({ callId, handover: text, isFirst = false }: LaneJob, job: JobFacts): Promise<void> {
     const { calls, registry, unseal, enter } = this.#options;
-    const written = text ?? (await this.#read(callId, age));
+    const written = text ?? (await this.#read(callId, job.age));
     if (written === undefined) return;
     const handover: Handover = JSON.parse(unseal(written));
-    const { call, instance: server } = handover;
+    const { call, instance: server, isIdempotent } = handover;
     const tool = registry.get(call.toolName);
     if (tool === undefined || versionOf(tool) !== handover.version) {
       this.#tell(server, callId, { kind: "declined" });
       return;
     }
-    if (!(await this.#take(handover, text, age))) return;
+    // A call that may run twice need not wait until it is taken. No worker had it, so that none runs it now.
+    const mayBegin = isIdempotent && isFirst && job.isFirst && !calls.held.isFull;
+    const isBorrowed = mayBegin && calls.lanes.borrow(callId, server);
+    if (!isBorrowed && !(await this.#take(handover, text, job.age))) return;
     const performed: Performed = { server, events: [], timer: undefined, pause: undefined };
     this.#performed.set(callId, performed);
+    const taking = isBorrowed && setTimeout(() => void this.#takeBorrowed(handover, text), TAKE_AFTER);
     // Most calls have ended before it would be told that they began.
     const telling = setTimeout(() => this.#tell(server, callId, { kind: "began" }), TELL_EVERY);
     try {
       const recording = enter(handover);
       const outcome = await registry.perform(call, this.#linkOf(handover));
-      const { recorded } = await recording;
+      const { recorded, isTaken } = await recording;
+      if (isTaken) return;
       await calls.lanes.commit(callId);
       this.#flush(callId, performed);
       this.#tell(server, callId, { kind: "ended", performed: outcome, isRecorded: recorded });
     } finally {
+      if (taking) clearTimeout(taking);
       clearTimeout(telling);
       clearTimeout(performed.timer);
       this.#performed.delete(callId);
@@ -263,10 +271,9 @@ export class LaneWorker {
    */
   async #take(handover: Handover, text: string | undefined, age: number): Promise<boolean> {
     const { lanes } = this.#options.calls;
-    const { call, lane, instance, isIdempotent, started } = handover;
+    const { call, instance, isIdempotent } = handover;
     const { callId } = call;
-    const unwritten =
-      started === undefined || text === undefined ? undefined : { call: started, lane, handover: text };
+    const unwritten = unwrittenOf(handover, text);
     for (let waited = age; ; waited += ROW_EVERY) {
       if (await lanes.take(callId, instance, unwritten)) return true;
       const row = await lanes.read(callId);
@@ -279,6 +286,18 @@ export class LaneWorker {
       if (row === undefined && waited > ROW_LIMIT) return false;
       if (row === undefined && (await lanes.ended([callId])).length > 0) return false;
       await pause(ROW_EVERY);
+    }
+  }
+
+  /** Takes a call that runs here already, and cancels it when that is too late. Never rejects. */
+  async #takeBorrowed(handover: Handover, text: string | undefined): Promise<void> {
+    const { calls, registry } = this.#options;
+    const { callId } = handover.call;
+    try {
+      const isTaken = await calls.lanes.takeBorrowed(callId, handover.instance, unwrittenOf(handover, text));
+      if (!isTaken) registry.cancel(callId, "the call was taken back before this worker had it");
+    } catch {
+      // The store is away. The call's record waits for it, and counts if nobody else has the call by then.
     }
   }
 
@@ -368,6 +387,11 @@ export class LaneWorker {
     };
     link.channel.publish(WORKER, notice);
   }
+}
+
+/** From what a row is made that the server may not have written. */
+function unwrittenOf({ started, lane }: Handover, text: string | undefined): LaneHandover | undefined {
+  return started && text !== undefined ? { call: started, lane, handover: text } : undefined;
 }
 
 function pause(milliseconds: number): Promise<void> {

@@ -71,7 +71,8 @@ export async function openLaneWorker(
   return worker;
 }
 
-type Common = Pick<LanesOptions, "link" | "config" | "registry" | "calls" | "seal" | "unseal" | "logger">;
+type Common = Pick<LanesOptions, "link" | "config" | "registry" | "seal" | "unseal" | "logger"> &
+  Pick<Store, "calls">;
 
 async function openLink({ app, store, values, logger }: LaneParts): Promise<Common | undefined> {
   const url = process.env.REDIS_URL;

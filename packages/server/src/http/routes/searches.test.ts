@@ -85,6 +85,15 @@ it("a search with a secret in it is not kept", async () => {
   expect(await learned()).toEqual([]);
 });
 
+it("a search of very many characters is not kept, nor held until a call comes", async () => {
+  await search(`adds numbers ${"and more ".repeat(300)}`, token.mine);
+  await call("add", token.mine, { a: 1 });
+  expect(await learned()).toEqual([]);
+  await search(`adds numbers ${"and more ".repeat(100)}`, token.mine);
+  await call("add", token.mine, { a: 1 });
+  expect(await learned()).toHaveLength(1);
+});
+
 it("is forgotten one by one or as a whole, each by its owner or an admin", async () => {
   for (const bearer of [token.mine, token.other]) {
     await search("adds numbers", bearer);

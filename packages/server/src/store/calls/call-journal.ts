@@ -226,13 +226,13 @@ export class CallJournals {
 
   async #write(path: string, lines: readonly JournalLine[]): Promise<void> {
     const rows = lines.flatMap(({ row }) => row ?? []);
-    const ids = rows.map(({ call_id }) => call_id);
+    const replaced = Object.fromEntries(rows.map(({ call_id }) => [call_id, ""]));
     const [first] = rows;
     if (first === undefined) return;
     // All rows of a journal were written by one instance.
     const table = new CallTable(this.#database, first.instance);
     try {
-      return await table.write(rows, ids);
+      return await table.write(rows, replaced);
     } catch (error) {
       if (!isConstraintError(error)) throw error;
     }
@@ -241,7 +241,7 @@ export class CallJournals {
     for (const { line, row } of lines) {
       if (row === undefined) continue;
       try {
-        await table.writeAlone(row, true);
+        await table.writeAlone(row, { [row.call_id]: "" });
       } catch (error) {
         if (!isConstraintError(error)) throw error;
         this.#skip(path, line, reasonOf(error));

@@ -14,6 +14,12 @@ import { blankRow, callColumns } from "./call-row.ts";
 const LARGEST_STATEMENT = 32;
 const LONGEST_STATEMENT = 1024 * 1024;
 
+/**
+ * The started rows that are replaced, by the ids of their calls: which process may have the row when this one does not have
+ * it, because that one hands the call over; an empty text when none may.
+ */
+export type Replaced = Readonly<Record<string, string>>;
+
 type CallTableDatabase = Pick<OpenedDatabase, "db" | "engine" | "prepared">;
 
 const assigned = callColumns.map((name) => `${name} = excluded.${name}`);
@@ -24,10 +30,11 @@ const assigned = callColumns.map((name) => `${name} = excluded.${name}`);
 const batchText = `with written AS (insert into calls (${callColumns})
     select ${callColumns} from json_populate_recordset(null::calls, $1)
     on conflict (call_id) do update set ${assigned}
-      where calls.call_id in (select json_array_elements_text($2)) and calls.instance = $3 and calls.state = 'running' returning 1),
-  counts AS (${countingText("call_counts", "$5")}),
-  days AS (${countingText("tool_days", "$6")})
-  select 1 / (case when (select count(*) from written) = $4 then 1 else 0 end)`;
+      where $2::jsonb ? calls.call_id and calls.state = 'running' and (calls.instance = excluded.instance
+        or calls.lane is not null and calls.instance = $2::jsonb ->> calls.call_id) returning 1),
+  counts AS (${countingText("call_counts", "$4")}),
+  days AS (${countingText("tool_days", "$5")})
+  select 1 / (case when (select count(*) from written) = $3 then 1 else 0 end)`;
 
 /** Puts batches of rows into `calls`, and counts them in the same transaction. */
 export class CallTable {
@@ -47,11 +54,12 @@ export class CallTable {
     this.#part = partOf(engine, instance);
   }
 
-  /** Writes all rows or none. Deletes the started rows of the calls in `replaced`. */
-  async write(rows: readonly CallRow[], replaced: readonly string[]): Promise<void> {
+  /** Writes all rows or none. */
+  async write(rows: readonly CallRow[], replaced: Replaced): Promise<void> {
     const counts = new CallCounts(this.#part).add(rows);
     if (await this.#writeTogether(rows, replaced, counts)) return;
-    if (this.#engine === "sqlite" && replaced.length === 0) {
+    const isReplacing = Object.keys(replaced).length > 0;
+    if (this.#engine === "sqlite" && !isReplacing) {
       const inserts = rows.map((row) => this.#insert([row]));
       await this.#db.executeQuery(together([...inserts, ...counts.statements("sqlite")]));
       return;
@@ -59,32 +67,22 @@ export class CallTable {
     const inserts = splitRows(rows).map((group) => this.#insert(group));
     const [only] = inserts;
     // One statement is a transaction of its own. Rows of running calls are not counted.
-    if (replaced.length === 0 && inserts.length === 1 && only !== undefined && counts.isEmpty) {
+    if (!isReplacing && inserts.length === 1 && only !== undefined && counts.isEmpty) {
       await this.#db.executeQuery(only);
       return;
     }
     await this.#db.transaction().execute(async (transaction) => {
-      if (replaced.length > 0) await this.#deleteStarted(transaction, replaced, counts);
+      if (isReplacing) await this.#deleteStarted(transaction, replaced, counts);
       for (const statement of [...inserts, ...counts.statements(this.#engine)])
         await transaction.executeQuery(statement);
     });
   }
 
   /** Returns false when nothing was written: the rows need a transaction, which also finds out why. */
-  async #writeTogether(
-    rows: readonly CallRow[],
-    replaced: readonly string[],
-    counts: CallCounts,
-  ): Promise<boolean> {
+  async #writeTogether(rows: readonly CallRow[], replaced: Replaced, counts: CallCounts): Promise<boolean> {
     const size = rows.reduce((sum, row) => sum + row.size, 0);
     if (this.#prepared === undefined || size > LONGEST_STATEMENT) return false;
-    const values = [
-      JSON.stringify(rows),
-      JSON.stringify(replaced),
-      this.#instance,
-      String(rows.length),
-      ...counts.toJson(),
-    ];
+    const values = [JSON.stringify(rows), JSON.stringify(replaced), String(rows.length), ...counts.toJson()];
     try {
       await this.#prepared({ name: "calls", text: batchText, values });
       return true;
@@ -96,22 +94,24 @@ export class CallTable {
 
   /**
    * Writes one row that failed together with others. A caller may reuse the id of an earlier call; the later record
-   * then gets an id of its own, so that no record is lost and no call can be hidden by repeating an id.
+   * then gets an id of its own, so that no record is lost and no call can be hidden by repeating an id. Returns false for
+   * the record of a call of a lane that another process has by now or has ended: that one is right.
    */
-  async writeAlone(row: CallRow, isReplacing: boolean): Promise<void> {
+  async writeAlone(row: CallRow, replaced: Replaced): Promise<boolean> {
     try {
-      await this.write([row], isReplacing ? [row.call_id] : []);
+      await this.write([row], replaced);
     } catch (error) {
       if (!isDuplicateKey(error)) throw error;
-      // Of two processes that had a call of a lane one after the other, the first to end it is right.
-      if (row.state === "running" || row.lane !== null || (await this.#isWritten(row))) return;
+      if (row.state === "running" || (await this.#isWritten(row))) return true;
+      if (row.lane !== null) return false;
       await this.#writeUnderNewId({ ...row, call_id: deriveId(row) });
     }
+    return true;
   }
 
   async #writeUnderNewId(row: CallRow): Promise<void> {
     try {
-      await this.write([row], []);
+      await this.write([row], {});
     } catch (error) {
       if (!isDuplicateKey(error) || !(await this.#isWritten(row))) throw error;
     }
@@ -133,10 +133,20 @@ export class CallTable {
     return found !== undefined;
   }
 
-  async #deleteStarted(db: StoreDatabase, callIds: readonly string[], counts: CallCounts): Promise<void> {
+  async #deleteStarted(db: StoreDatabase, replaced: Replaced, counts: CallCounts): Promise<void> {
+    const callIds = Object.keys(replaced);
     const own = db.deleteFrom("calls").where("call_id", "in", callIds).where("instance", "=", this.#instance);
     const { numDeletedRows } = await own.where("state", "=", "running").executeTakeFirstOrThrow();
     if (Number(numDeletedRows) === callIds.length) return;
+    for (const [callId, instance] of Object.entries(replaced))
+      if (instance !== "")
+        await db
+          .deleteFrom("calls")
+          .where("call_id", "=", callId)
+          .where("instance", "=", instance)
+          .where("state", "=", "running")
+          .where("lane", "is not", null)
+          .execute();
     // Another node may have taken this instance for dead, marked the call as interrupted and counted it.
     const interrupted = await db
       .selectFrom("calls")

@@ -26,7 +26,7 @@ function openWriter() {
   const written: number[] = [];
   const sink = {
     write: async (rows: readonly object[]) => void written.push(rows.length),
-    writeAlone: async () => {},
+    writeAlone: async () => true,
   };
   const journal = new CallJournal(join(directory, "journal.jsonl"), (error) => {
     throw error;

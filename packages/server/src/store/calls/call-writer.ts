@@ -3,7 +3,7 @@ import { PassingMap } from "../../helpers/index.ts";
 import { isTransientError, StoreUnavailable } from "../database-errors.ts";
 import type { CallRow } from "../schema.ts";
 import type { CallJournal } from "./call-journal.ts";
-import type { CallTable } from "./call-table.ts";
+import type { CallTable, Replaced } from "./call-table.ts";
 
 interface Start {
   /** When the row is to be written, in milliseconds on the `performance` clock. */
@@ -64,7 +64,7 @@ interface Entry {
    * The promise that `finished` returned. Absent for a call that still runs, and for a row that is in the
    * journal.
    */
-  waiter?: PromiseWithResolvers<"safe"> | undefined;
+  waiter?: PromiseWithResolvers<"safe" | "taken"> | undefined;
   isInJournal?: boolean;
   isRefused?: boolean;
 }
@@ -100,8 +100,8 @@ export class CallWriter {
   readonly #onRefused: CallWriterOptions["onRefused"];
   readonly #delay: number;
   readonly #starts = new StartQueue();
-  /** Calls whose started row has been written, or is being written. */
-  readonly #running = new Set<string>();
+  /** Calls whose started row has been written, or may be, with the process that may have the row: see `Replaced`. */
+  readonly #running = new Map<string, string>();
   /** Calls of dead processes that go on here, until they begin. */
   readonly #adopted = new Set<string>();
   /** Calls that ended in this turn of the event loop. */
@@ -138,14 +138,14 @@ export class CallWriter {
    * that id already.
    */
   async claim(row: CallRow): Promise<void> {
-    await this.#table.write([row], []);
-    this.#running.add(row.call_id);
+    await this.#table.write([row], {});
+    this.#running.set(row.call_id, "");
   }
 
-  /** Makes the record of a call replace its row, which another process wrote when the call began. */
-  adopt(callId: string): void {
+  /** Makes the record of a call replace its row, which another process wrote when the call began, and which `from` may have. */
+  adopt(callId: string, from = ""): void {
     this.#adopted.add(callId);
-    this.#running.add(callId);
+    this.#running.set(callId, from);
   }
 
   /**
@@ -170,13 +170,13 @@ export class CallWriter {
    */
   async hand(row: CallRow): Promise<void> {
     this.handed(row.call_id);
-    await this.#table.write([row], []);
+    await this.#table.write([row], {});
   }
 
   /** Makes the record of a call replace the row with which it is handed over. */
   handed(callId: string): void {
     this.#starts.entries.delete(callId);
-    this.#running.add(callId);
+    this.#running.set(callId, "");
   }
 
   /** Another process has recorded the call. */
@@ -185,10 +185,10 @@ export class CallWriter {
     this.#running.delete(callId);
   }
 
-  /** Resolves when the row is safe. */
-  finished(row: CallRow): Promise<"safe"> {
+  /** Resolves when the row is safe, or when it is left out because another process has the call of a lane or has ended it. */
+  finished(row: CallRow): Promise<"safe" | "taken"> {
     this.#starts.entries.delete(row.call_id);
-    const waiter = Promise.withResolvers<"safe">();
+    const waiter = Promise.withResolvers<"safe" | "taken">();
     this.#ended.push({ row, waiter });
     this.#turn ??= setImmediate(this.#endTurn);
     return waiter.promise;
@@ -279,7 +279,7 @@ export class CallWriter {
     const now = this.#isHurried ? Number.POSITIVE_INFINITY : performance.now();
     for (const row of this.#starts.take(now, LARGEST_BATCH)) {
       batch.push({ row, isClaimed: this.#running.has(row.call_id) });
-      this.#running.add(row.call_id);
+      this.#running.set(row.call_id, "");
     }
     const room = LARGEST_BATCH - batch.length;
     const finishes = this.#finishes;
@@ -293,16 +293,18 @@ export class CallWriter {
    */
   async #writeBatch(batch: readonly Entry[]): Promise<void> {
     const rows = batch.map(({ row }) => row);
-    const replaced = batch.filter((entry) => this.#isReplacing(entry)).map(({ row }) => row.call_id);
-    const error = await this.#persist(() => this.#table.write(rows, replaced));
+    const error = await this.#persist(() => this.#table.write(rows, this.#replacedBy(batch)));
     if (error !== undefined && !isTransientError(error)) return this.#writeEach(batch);
     for (const entry of batch) this.#settle(entry, error);
   }
 
   async #writeEach(batch: readonly Entry[]): Promise<void> {
     for (const entry of batch) {
-      const isReplacing = this.#isReplacing(entry);
-      this.#settle(entry, await this.#persist(() => this.#table.writeAlone(entry.row, isReplacing)));
+      let isOurs = true;
+      const error = await this.#persist(async () => {
+        isOurs = await this.#table.writeAlone(entry.row, this.#replacedBy([entry]));
+      });
+      this.#settle(entry, error, isOurs);
     }
   }
 
@@ -323,11 +325,16 @@ export class CallWriter {
     }
   }
 
-  #isReplacing({ row, isClaimed = false }: Entry): boolean {
-    return isClaimed || (row.state !== "running" && this.#running.has(row.call_id));
+  #replacedBy(batch: readonly Entry[]): Replaced {
+    const replacing = batch.filter(
+      ({ row, isClaimed }) => isClaimed || (row.state !== "running" && this.#running.has(row.call_id)),
+    );
+    return Object.fromEntries(
+      replacing.map(({ row }) => [row.call_id, this.#running.get(row.call_id) ?? ""]),
+    );
   }
 
-  #settle(entry: Entry, error: unknown): void {
+  #settle(entry: Entry, error: unknown, isOurs = true): void {
     const { row, waiter, isInJournal } = entry;
     if (row.state === "running") return;
     if (isInJournal && error !== undefined) {
@@ -338,7 +345,7 @@ export class CallWriter {
     // started row.
     if (StoreUnavailable.from(error) === undefined) this.#running.delete(row.call_id);
     if (isInJournal) this.#inJournal--;
-    else if (error === undefined) waiter?.resolve("safe");
+    else if (error === undefined) waiter?.resolve(isOurs ? "safe" : "taken");
     else waiter?.reject(error);
   }
 

@@ -116,14 +116,15 @@ export class CallRepository {
    * Resolves with `safe` when the record survives the end of the process: it is in the database, or in a
    * journal beside it, from which it is written to the database a moment later or at the next start. From
    * then on every method here returns the call. When another call has the same id already, the record is kept under that
-   * id with a suffix. Resolves with `held` when the store cannot take the record now: it is kept in memory and written
-   * when the store can. Rejects when the database refuses the record for good.
+   * id with a suffix; but when that is the same call of a lane, which another process has by now or has ended, it resolves
+   * with `taken` and the record is left out. Resolves with `held` when the store cannot take the record now: it is kept in
+   * memory and written when the store can. Rejects when the database refuses the record for good.
    */
   finished(
     record: ToolCallRecord,
     result: ToolResult,
     details: EndingDetails = {},
-  ): Promise<"safe" | "held"> {
+  ): Promise<"safe" | "held" | "taken"> {
     const call = prepareFinished(record, result, this.#instance.id, details);
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
@@ -134,7 +135,7 @@ export class CallRepository {
     });
   }
 
-  #writeWithBlobs(call: FinishedCall): Promise<"safe"> {
+  #writeWithBlobs(call: FinishedCall): Promise<"safe" | "taken"> {
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
     this.#blobWrites.add(settled);

@@ -150,16 +150,32 @@ export class LaneCalls {
    * `from` may not have written the row: then the one who is first writes it.
    */
   async take(callId: string, from: string, unwritten?: LaneHandover): Promise<boolean> {
-    const { instance, writer } = this.#parts;
-    const { call, lane, handover: more } = unwritten ?? {};
-    const row = call && { ...toStartedRow(call, instance.id), lane: lane ?? null, more: more ?? null };
-    const isTaken =
-      row !== undefined && this.#database.prepared !== undefined
-        ? this.#own(row, from)
-        : this.#takeAlone(toKey(callId), from, row);
-    if (!(await isTaken)) return false;
-    writer.adopt(toKey(callId));
+    if (!(await this.#take(callId, from, unwritten))) return false;
+    this.#parts.writer.adopt(toKey(callId));
     return true;
+  }
+
+  /**
+   * Lets a call begin here before it is taken: its record counts if by then nobody but `from`, or this process, has the
+   * call. Returns false when it must be taken first.
+   */
+  borrow(callId: string, from: string): boolean {
+    if (this.#database.prepared === undefined) return false;
+    this.#parts.writer.adopt(toKey(callId), from);
+    return true;
+  }
+
+  /** Takes a call that was borrowed. Returns false when another process has it, or it has ended. */
+  takeBorrowed(callId: string, from: string, unwritten?: LaneHandover): Promise<boolean> {
+    return this.#take(callId, from, unwritten);
+  }
+
+  #take(callId: string, from: string, unwritten?: LaneHandover): Promise<boolean> {
+    const { call, lane, handover: more } = unwritten ?? {};
+    const row = call && { ...toStartedRow(call, this.instance), lane: lane ?? null, more: more ?? null };
+    return row !== undefined && this.#database.prepared !== undefined
+      ? this.#own(row, from)
+      : this.#takeAlone(toKey(callId), from, row);
   }
 
   async #takeAlone(callId: string, from: string, unwritten?: CallRow): Promise<boolean> {

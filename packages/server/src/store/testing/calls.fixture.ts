@@ -73,6 +73,53 @@ export function testCalls(place: TestPlace): void {
           ...{ name: "OutcomeUnknownError", code: "outcome_unknown", message: "", recoverable: true },
         });
     });
+
+    test("that begin before they are taken have one record: of whoever has the call when it ends", async () => {
+      const worker = await place.open(options);
+      const other = await place.open(options);
+      const from = store.calls.lanes.instance;
+      const begin = () => {
+        const record = makeRecord();
+        const { callId } = record;
+        const handover = { call: makeStart(record), lane: "heavy", handover: "what it needs" };
+        const isBorrowed = worker.calls.lanes.borrow(callId, from);
+        const endAt = ({ calls }: Store, text: string) =>
+          calls.finished(record, textResult(text), { lane: "heavy" });
+        const told = async () => (await store.calls.get(callId))?.result.content;
+        return { callId, handover, isBorrowed, endAt, told };
+      };
+      const quick = begin();
+      expect(quick.isBorrowed).toBe(options.url?.startsWith("postgres") === true);
+      if (!quick.isBorrowed) return;
+      expect(await quick.endAt(worker, "nobody had written its row")).toBe("safe");
+      expect(await quick.told()).toBe("nobody had written its row");
+
+      const written = begin();
+      await store.calls.lanes.hand(written.handover);
+      expect(await written.endAt(worker, "the server had")).toBe("safe");
+      expect(await written.told()).toBe("the server had");
+
+      const late = begin();
+      const taking = worker.calls.lanes.takeBorrowed(late.callId, from, late.handover);
+      expect(await late.endAt(worker, "it was just being taken")).toBe("safe");
+      await taking;
+      expect(await late.told()).toBe("it was just being taken");
+
+      const lost = begin();
+      await store.calls.lanes.hand(lost.handover);
+      expect(await other.calls.lanes.take(lost.callId, from)).toBe(true);
+      expect(await worker.calls.lanes.takeBorrowed(lost.callId, from, lost.handover)).toBe(false);
+      expect(await lost.endAt(worker, "too late")).toBe("taken");
+      expect(await lost.endAt(other, "another had it")).toBe("safe");
+      expect(await lost.told()).toBe("another had it");
+
+      const back = begin();
+      await store.calls.lanes.hand(back.handover);
+      expect(await store.calls.lanes.withdraw(back.callId)).toBe(true);
+      expect(await back.endAt(worker, "too late")).toBe("taken");
+      expect(await back.endAt(store, "cancelled")).toBe("safe");
+      expect(await back.told()).toBe("cancelled");
+    });
   });
 
   describe("a record", () => {
