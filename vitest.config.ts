@@ -19,7 +19,8 @@ export default defineConfig({
           name: "core",
           // These tests touch nothing outside of what they make, so a worker serves one file after another.
           isolate: false,
-          testTimeout: 30_000,
+          // A limit is for what hangs, not for what a busy machine makes slow.
+          testTimeout: 120_000,
           include: ["packages/{core,words}/src/**/*.test.ts"],
           exclude: ["**/*.slow.test.ts"],
         },
@@ -30,9 +31,8 @@ export default defineConfig({
           name: "rack",
           // The modules of the server are loaded once for each worker and not for each file, which halves the time.
           isolate: false,
-          // A limit is for what hangs, not for what a busy machine makes slow.
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
           include: ["packages/server/src/**/*.test.ts", "scripts/**/*.test.ts"],
           exclude: ["**/*.slow.test.ts"],
         },

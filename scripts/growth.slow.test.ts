@@ -158,6 +158,7 @@ describe.each(servers)("on $title", ({ size, missing, start }) => {
           { root },
           { root, status: "error" },
           { root: parent },
+          { root: parent, status: "error" },
           { caller: RARE_OWNER },
           { caller: RARE_OWNER, tool: "tool_7" },
           // A call within a chain.

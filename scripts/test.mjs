@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { bringTestPrograms } from "./bring-test-programs.mjs";
 import { findNode, root } from "./node-version.mjs";
@@ -52,12 +52,14 @@ function testPhases() {
   if (passed.some((word) => !word.startsWith("-")))
     return [[["tests", vitest, ["run", ...passed], withCache], ...readingChecks]];
   const run = (...words) => ["run", ...words, ...passed];
+  // They wait for nothing: more workers than cores would only hold each other up.
+  const core = ["--project", "core", "--maxWorkers", String(availableParallelism())];
   const others = ["--project", "rack", "--project", "console"];
   // Two browsers would hold each other up, while most other tests wait for something.
   const browser = ["--project", "e2e", "--maxWorkers", "1"];
   return [
     // Measuring slows down what is measured, so only the tests are measured whose coverage counts.
-    [["tests of core, with coverage", vitest, run("--project", "core", "--coverage")], ...readingChecks],
+    [["tests of core, with coverage", vitest, run(...core, "--coverage")], ...readingChecks],
     [
       ["tests of all else", vitest, run(...others), withCache],
       ["tests in a browser", vitest, run(...browser), withCache],

@@ -145,6 +145,11 @@ async function measureReading(store: Store, size: number, end: number): Promise<
     ...(await costOf("chain by its root, far behind", await middle({ root }))),
     ...(await costOf("chain by a call within it", list({ root: maker }, 50))),
     ...(await costOf("chain by a call within it, far behind", await middle({ root: maker }))),
+    // All calls of the chain are looked at, on the thread for searches.
+    ...(await costOf("none of a chain, by a call within it", list({ root: maker, owner: RARE_OWNER }, 0), {
+      goal: 100,
+      grows: true,
+    })),
     ...(await costOf("chain by its last call", list({ root: idOf(size - 1) }, 1))),
     ...(await costOf("failed, of a chain", list({ root, status: "error" }, 5))),
     ...(await costOf("text that is nowhere", list({ text: "nowhere at all" }, 0), rare)),

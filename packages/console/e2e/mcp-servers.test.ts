@@ -185,6 +185,20 @@ describeConsole(
       await expect.poll(async () => (await listed(server())).items.length).toBe(1);
     });
 
+    it("shows the list when a server is gone from it before the answer to its removal has come", async () => {
+      const page = await open({ path: "/mcp-servers?add" });
+      await paste(page, { leaving: oddEntry });
+      await page.route("**/api/mcp-servers/leaving", async (route) => {
+        if (route.request().method() !== "DELETE") return route.continue();
+        const response = await route.fetch();
+        await page.getByRole("link", { name: /leaving/ }).waitFor({ state: "detached" });
+        await route.fulfill({ response });
+      });
+      await page.getByRole("button", { name: "Remove leaving" }).click();
+      await page.getByRole("button", { name: "Remove", exact: true }).click();
+      await page.waitForURL(/mcp-servers$/);
+    });
+
     it("keeps what is hidden in an entry that is changed, and refuses what is no entry of this server", async () => {
       const page = await open({ path: "/mcp-servers?add" });
       // Ends at once unless it is given what is hidden: the file of its tools, too, stands in a variable.

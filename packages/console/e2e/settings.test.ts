@@ -89,6 +89,16 @@ describeConsole("what the server is asked to keep and to tell", ({ server, open 
     await page.getByText(/> 2 \| const b = ;/).waitFor();
   });
 
+  it("says nothing of reloads to a token that is not told of them", async () => {
+    const scopes = { tools: ["*"] };
+    const { token } = await server().ask<{ token: string }>("/api/tokens", { name: "user", scopes });
+    const page = await open();
+    await page.evaluate((text) => localStorage.setItem("toolrack.token", text), token);
+    await page.goto(`${server().url}/reloads`);
+    await page.getByRole("alert").getByText("This needs the token of an admin").waitFor();
+    expect(await page.getByRole("region", { name: "Reloads", exact: true }).count()).toBe(0);
+  });
+
   it("shows who has connected", async () => {
     const { url, token } = server();
     await fetch(`${url}/mcp`, {

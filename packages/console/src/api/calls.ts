@@ -2,7 +2,7 @@ import { ApiError } from "./api-error.ts";
 import { readEvents } from "./events.ts";
 import type { Call } from "./generated-types.ts";
 import { open, request } from "./request.ts";
-import type { CallAnswer, CallLine, CallProgress, CallStatus, SkillToolDraft } from "./types.ts";
+import type { CallAnswer, CallLine, CallProgress, CallStatus } from "./types.ts";
 
 export interface CallWatcher {
   readonly state?: (state: { readonly status: string; readonly title?: string }) => void;
@@ -34,9 +34,10 @@ export function startReplay(callId: string, body: { readonly arguments?: unknown
   });
 }
 
+/** Runs a tool of a skill as `tool` describes it, which may not be saved yet. */
 export function tryTool(
   skillId: string,
-  body: { readonly tool: SkillToolDraft; readonly arguments: unknown; readonly callId: string },
+  body: { readonly tool: object; readonly arguments: unknown; readonly callId: string },
   watcher: CallWatcher,
 ): Promise<CallAnswer> {
   return follow("POST /api/skills/{id}/try", { id: skillId }, body, watcher);

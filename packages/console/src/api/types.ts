@@ -24,21 +24,6 @@ export interface CallProgress {
   readonly message?: string;
 }
 
-export type SkillToolType = Document.SkillTool["type"];
-
-/** A tool of a skill to save or to try. `null` removes a field. */
-export interface SkillToolDraft {
-  readonly name: string;
-  readonly type: SkillToolType;
-  readonly displayName: string | null;
-  readonly description: string;
-  readonly usage: unknown;
-  readonly command: string | null;
-  readonly endpoint: string | null;
-  readonly method: string | null;
-  readonly enabled: boolean;
-}
-
 /** A tool call in a chat answer, with its progress and its loop from the events of the chat turn. */
 export interface ChatToolPart extends Document.ChatToolPart {
   readonly progress?: CallProgress;

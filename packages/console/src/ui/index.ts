@@ -81,12 +81,10 @@ export {
   useShortcuts,
 } from "./screen.ts";
 export {
-  keepReloads,
   type Remote,
   useAttempt,
   useList,
   useLive,
-  useReloads,
   useRemote,
   useReread,
   useServerInfo,

@@ -1,4 +1,4 @@
-import { computed, effectScope, onScopeDispose, shallowReactive, shallowRef, watch } from "vue";
+import { computed, effectScope, onScopeDispose, shallowReactive, watch } from "vue";
 import {
   ApiError,
   type Approval,
@@ -7,11 +7,9 @@ import {
   eventStream,
   type ItemsOf,
   type ListRoute,
-  type Reload,
   request,
   type Server,
   type ToolSummary,
-  unlessForbidden,
   useEvents,
 } from "../api/index.ts";
 
@@ -210,38 +208,3 @@ export const waitingCalls = computed(
       ),
     ),
 );
-
-const MOST_RELOADS = 200;
-const seenReloads = shallowRef<readonly Reload[]>([]);
-
-/** Records reloads while the console is open, on any page. */
-export function keepReloads(): void {
-  useEvents(["reload.finished"], ({ type, data }) => {
-    if (type !== "reload.finished") return;
-    const names = (key: string) => (Array.isArray(data[key]) ? data[key].map(String) : []);
-    const reload = {
-      at: Date.now(),
-      added: names("added"),
-      changed: names("changed"),
-      removed: names("removed"),
-      failed: names("failed"),
-      duration: typeof data.duration === "number" ? data.duration : 0,
-    };
-    seenReloads.value = [reload, ...seenReloads.value].slice(0, MOST_RELOADS);
-  });
-}
-
-/**
- * Reloads of the tool files: for admins those that the server remembers, for others those since the console
- * was opened.
- */
-export function useReloads() {
-  const remote = useLive(
-    (signal) => unlessForbidden(request("GET /api/reloads", { signal }), undefined),
-    ["reload.finished"],
-  );
-  return {
-    isLiveOnly: computed(() => remote.value === undefined),
-    items: computed(() => remote.value?.items ?? seenReloads.value),
-  };
-}

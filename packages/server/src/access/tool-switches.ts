@@ -54,19 +54,13 @@ export class ToolSwitches {
     await this.setAll([toolName], enabled, by);
   }
 
-  /** Some at a time, so that others are served in between. When one decision cannot be written, those before it take effect. */
+  /** Some at a time, so that others are served in between. When some cannot be written, those before them take effect. */
   async setAll(toolNames: readonly string[], enabled: boolean, by: string): Promise<void> {
-    for (let at = 0; at < toolNames.length; at += AT_ONCE) {
-      const written: ToolSwitch[] = [];
-      try {
-        for (const toolName of toolNames.slice(at, at + AT_ONCE)) {
-          const decided = { toolName, enabled, by, at: Date.now() };
-          await this.#parts.store.toolSwitches.set(decided);
-          written.push(decided);
-        }
-      } finally {
-        this.#replace([...this.#decided.values(), ...written], written);
-      }
+    for (let from = 0; from < toolNames.length; from += AT_ONCE) {
+      const some = toolNames.slice(from, from + AT_ONCE);
+      const decided = some.map((toolName) => ({ toolName, enabled, by, at: Date.now() }));
+      await this.#parts.store.toolSwitches.set(...decided);
+      this.#replace([...this.#decided.values(), ...decided], decided);
       await nextTurn();
     }
   }

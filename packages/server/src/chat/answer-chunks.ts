@@ -1,12 +1,5 @@
-import { isRecord } from "../helpers/index.ts";
-import {
-  type ModelToolCall,
-  type ModelUsage,
-  newCall,
-  newCallId,
-  parsedJson,
-  usableCounts,
-} from "./model.ts";
+import { isRecord, parsedJson } from "../helpers/index.ts";
+import { type ModelToolCall, type ModelUsage, newCall, newCallId, usableCounts } from "./model.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 

@@ -1,7 +1,8 @@
 import { createParser } from "eventsource-parser";
+import { parsedJson } from "../helpers/index.ts";
 import { type AnswerPiece, emptyPiece, objectsIn, readChunk } from "./answer-chunks.ts";
 import { cutOff, isPage, noApi, reportedError, tooLong, unreadable } from "./errors.ts";
-import { type ModelEndpoint, parsedJson } from "./model.ts";
+import type { ModelEndpoint } from "./model.ts";
 
 /**
  * At most this many characters of one event are read. Model output is far shorter; images as text come close.

@@ -1,6 +1,8 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { ToolState } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { type Grant, GrantWatch, masterGrant } from "../access/index.ts";
+import { CallRefused } from "../calls/index.ts";
 import type { Reach } from "../http/wire/index.ts";
 import type {
   ChatMessage,
@@ -13,9 +15,10 @@ import type {
 import { type ActiveTurn, ActiveTurns } from "./active-turns.ts";
 import type { CompletionRequest } from "./completion-request.ts";
 import { type Completion, type CompletionOptions, complete } from "./completions.ts";
-import { TurnEngine, usageOf } from "./engine.ts";
+import { TurnEngine, usageOf, type Verdict } from "./engine.ts";
 import { ChatError } from "./errors.ts";
 import type { ModelEndpoint, ModelUsage } from "./model.ts";
+import * as notices from "./model-messages.ts";
 import type { OpenTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
 import { isReturn, type ResponseItem } from "./response-items.ts";
@@ -23,8 +26,8 @@ import type { ResponseSettings } from "./response-request.ts";
 import { type ChatServices, requireChatGrant, type TurnLimits } from "./services.ts";
 import { type RunOptions, SessionRunner } from "./session-runner.ts";
 import { type AssistantBody, assistantBody, ChatSessions, type UserContent } from "./sessions.ts";
-import { chatReach, type ToolsService } from "./tools.ts";
-import { isTool, type ToolPart } from "./turn.ts";
+import { chatReach, stateOf, ToolsService } from "./tools.ts";
+import { failed, isTool, stateEvent, type ToolPart } from "./turn.ts";
 import { isRepeatable, restoreLoopMemory, TurnRecovery, type WaitingCall } from "./turn-recovery.ts";
 
 export interface NewMessage extends RunOptions {
@@ -62,8 +65,8 @@ export class ChatService {
 
   constructor(services: ChatServices) {
     this.#services = services;
-    this.#engine = new TurnEngine(services);
-    this.tools = this.#engine.tools;
+    this.tools = new ToolsService(services.registry, services.service);
+    this.#engine = new TurnEngine(services, this.tools, (...call) => this.handleRunToolCall(...call));
     this.providers = services.providers;
     this.sessions = new ChatSessions(services.store.chat, services.registry);
     this.#grants = new GrantWatch(services.store, services.logger);
@@ -201,13 +204,55 @@ export class ChatService {
     return complete(request, options, parts);
   }
 
-  /** Makes one call that the model asked for. `handleStream` does so for every call. */
-  handleRunToolCall(
-    part: ToolPart,
-    turn: OpenTurn,
-    signal: AbortSignal,
-  ): ReturnType<TurnEngine["handleRunToolCall"]> {
-    return this.#engine.handleRunToolCall(part, turn, signal);
+  /**
+   * Makes a call that the model asked for and stores the outcome in its part. The turn engine brings every call here.
+   * Failures become text for the model, not rejections. Returns the verdict of loop detection.
+   */
+  async handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): Promise<Verdict | undefined> {
+    const { id, callId, round, name } = part;
+    const { reach, sessionID, headers, offered, clientTools, emit } = turn;
+    const settle = (state: ToolState) => {
+      part.state = state;
+      emit(stateEvent(part));
+    };
+    if (name === "") {
+      settle(failed(part, notices.noName));
+      return undefined;
+    }
+    const given = offered.tools.length + clientTools.length;
+    const written = turn.unmasked.get(id) ?? part.arguments;
+    if (part.masked && !turn.unmasked.has(id)) {
+      settle(failed(part, notices.maskedArguments));
+      return undefined;
+    }
+    const call = offered.restore({ id, name, arguments: written });
+    try {
+      const ended = await this.tools.runTools(call.name, call.arguments, {
+        reach,
+        given,
+        callId,
+        sessionID,
+        messageID: `${turn.id}.${round}`,
+        signal,
+        ...(headers && { headers }),
+        ...(turn.isPassingSession === true && { isPassingSession: true }),
+        watcher: {
+          state: (state) => {
+            if (state.status === "pending" || state.status === "running") settle(state);
+          },
+          progress: (update) => emit({ type: "progress", callId, update }),
+        },
+      });
+      settle(explained(stateOf(ended), ended.result.error?.code, part));
+      const loop = ended.record.flags?.loop;
+      if (loop !== undefined) emit({ type: "loop", callId, verdict: loop });
+      return loop;
+    } catch (thrown) {
+      if (!(thrown instanceof CallRefused)) throw thrown;
+      const isUnknown = thrown.code === "tool_not_found";
+      settle(failed(part, isUnknown ? this.tools.unknown(reach, name, given) : thrown.message));
+      return undefined;
+    }
   }
 
   /** Counts a request to a model that was no part of a turn. */
@@ -303,5 +348,21 @@ export class ChatService {
     } catch (thrown) {
       await this.#runner.conclude(turn, body, this.#runner.endOf(thrown, turn));
     }
+  }
+}
+
+/** Tells the model at which place its arguments stop being JSON, because the history shows it only valid JSON. */
+function explained(state: ToolState, code: string | undefined, { arguments: written }: ToolPart): ToolState {
+  if (state.status !== "error" || code !== "invalid_arguments") return state;
+  try {
+    JSON.parse(written);
+    return state;
+  } catch (thrown) {
+    const position = /position (\d+)/.exec(String(thrown))?.[1];
+    // A JSON error without a position quotes the text itself, or says that the text ended too early.
+    if (position === undefined) return state;
+    const at = Number(position);
+    const there = notices.writtenThere(written.slice(Math.max(0, at - 60), at), written.slice(at, at + 40));
+    return { ...state, error: `${state.error} ${there}` };
   }
 }

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { JsonSchemaObject } from "@toolrack/core";
+import { parsedJson } from "../helpers/index.ts";
 import { HttpError, s } from "../http/wire/index.ts";
 import { functionHandoffId } from "./client-calls.ts";
-import { type ModelEndpoint, type ModelMessage, type ModelTool, parsedJson } from "./model.ts";
+import type { ModelEndpoint, ModelMessage, ModelTool } from "./model.ts";
 import { notAnswered } from "./model-messages.ts";
 
 const open = { additionalProperties: true };

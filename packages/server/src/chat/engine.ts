@@ -1,5 +1,4 @@
-import type { ToolState } from "@toolrack/core";
-import { CallRefused, type EndedCall } from "../calls/index.ts";
+import type { EndedCall } from "../calls/index.ts";
 import { unlessAborted, whenAborted } from "../helpers/index.ts";
 import { type NewUsage, type StoredApproval, StoreUnavailable } from "../store/index.ts";
 import { handOver } from "./client-calls.ts";
@@ -8,11 +7,10 @@ import { cachedTokensOf, costOf, type ModelEndpoint, type ModelUsage, topicOf } 
 import * as notices from "./model-messages.ts";
 import { AnswerOverLimit, ask, type OpenTurn, openTurn } from "./model-request.ts";
 import { type ChatServices, type TurnLimits, usualLimits } from "./services.ts";
-import { stateOf, ToolsService, usualBudget } from "./tools.ts";
+import { type ToolsService, usualBudget } from "./tools.ts";
 import {
   appendText,
   approvalEvent,
-  failed,
   isSettled,
   isTool,
   nextRound,
@@ -28,23 +26,28 @@ import {
 /** Context window of a model in tokens, unless the config sets one for the model or for the chat. */
 const USUAL_CONTEXT = 128_000;
 
-type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
+export type Verdict = NonNullable<NonNullable<EndedCall["record"]["flags"]>["loop"]>;
+
+/** Makes a call that the model asked for, and stores the outcome in its part. Returns the verdict of loop detection. */
+type CallMaker = (part: ToolPart, turn: OpenTurn, signal: AbortSignal) => Promise<Verdict | undefined>;
 
 /**
  * Runs every turn, for sessions and for clients that keep their conversations themselves. A message goes from
- * `ChatService.handleStream` to `run`; each call that the model asks for goes to `handleRunToolCall`, and from
+ * `ChatService.handleStream` to `run`; each call that the model asks for goes to `ChatService.handleRunToolCall`, and from
  * there to `ToolsService.runTools`.
  */
 export class TurnEngine {
-  readonly tools: ToolsService;
   readonly #services: ChatServices;
+  readonly #tools: Pick<ToolsService, "getTools">;
+  readonly #makeCall: CallMaker;
   readonly #leaving = new AbortController();
   /** The controllers of `OpenTurn.asking`. */
   readonly #asking = new Set<AbortController>();
 
-  constructor(services: ChatServices) {
+  constructor(services: ChatServices, tools: Pick<ToolsService, "getTools">, makeCall: CallMaker) {
     this.#services = services;
-    this.tools = new ToolsService(services.registry, services.service);
+    this.#tools = tools;
+    this.#makeCall = makeCall;
   }
 
   get limits(): TurnLimits {
@@ -72,7 +75,7 @@ export class TurnEngine {
     const { config, approvals, providers, store } = this.#services;
     const { health } = providers;
     const { limits, leaving } = this;
-    const offered = await this.tools.getTools(reach, {
+    const offered = await this.#tools.getTools(reach, {
       budget: this.toolBudget,
       query: topicOf(history),
       sessionID,
@@ -104,57 +107,6 @@ export class TurnEngine {
       unsubscribe();
       clock.end();
       this.#asking.delete(asking);
-    }
-  }
-
-  /**
-   * Makes a call that the model asked for and stores the outcome in its part. Failures become text for the model, not
-   * rejections. Returns the verdict of loop detection.
-   */
-  async handleRunToolCall(part: ToolPart, turn: OpenTurn, signal: AbortSignal): Promise<Verdict | undefined> {
-    const { id, callId, round, name } = part;
-    const { reach, sessionID, headers, offered, clientTools, emit } = turn;
-    const settle = (state: ToolState) => {
-      part.state = state;
-      emit(stateEvent(part));
-    };
-    if (name === "") {
-      settle(failed(part, notices.noName));
-      return undefined;
-    }
-    const given = offered.tools.length + clientTools.length;
-    const written = turn.unmasked.get(id) ?? part.arguments;
-    if (part.masked && !turn.unmasked.has(id)) {
-      settle(failed(part, notices.maskedArguments));
-      return undefined;
-    }
-    const call = offered.restore({ id, name, arguments: written });
-    try {
-      const ended = await this.tools.runTools(call.name, call.arguments, {
-        reach,
-        given,
-        callId,
-        sessionID,
-        messageID: `${turn.id}.${round}`,
-        signal,
-        ...(headers && { headers }),
-        ...(turn.isPassingSession === true && { isPassingSession: true }),
-        watcher: {
-          state: (state) => {
-            if (state.status === "pending" || state.status === "running") settle(state);
-          },
-          progress: (update) => emit({ type: "progress", callId, update }),
-        },
-      });
-      settle(explained(stateOf(ended), ended.result.error?.code, part));
-      const loop = ended.record.flags?.loop;
-      if (loop !== undefined) emit({ type: "loop", callId, verdict: loop });
-      return loop;
-    } catch (thrown) {
-      if (!(thrown instanceof CallRefused)) throw thrown;
-      const isUnknown = thrown.code === "tool_not_found";
-      settle(failed(part, isUnknown ? this.tools.unknown(reach, name, given) : thrown.message));
-      return undefined;
     }
   }
 
@@ -203,7 +155,7 @@ export class TurnEngine {
     const { save, leaving, parts } = turn;
     let loopEnd: TurnEnd | undefined;
     const makeOne = async (part: ToolPart) => {
-      const loop = await this.handleRunToolCall(part, turn, signal);
+      const loop = await this.#makeCall(part, turn, signal);
       if (loop?.action === "stop")
         loopEnd = { reason: "loop", message: notices.wentInCircles(loop.evidence) };
     };
@@ -232,22 +184,6 @@ function batchesOf(calls: readonly ToolPart[], { offered }: OpenTurn): ToolPart[
     isOpen = mayJoin;
   }
   return batches;
-}
-
-/** Tells the model at which place its arguments stop being JSON, because the history shows it only valid JSON. */
-function explained(state: ToolState, code: string | undefined, { arguments: written }: ToolPart): ToolState {
-  if (state.status !== "error" || code !== "invalid_arguments") return state;
-  try {
-    JSON.parse(written);
-    return state;
-  } catch (thrown) {
-    const position = /position (\d+)/.exec(String(thrown))?.[1];
-    // A JSON error without a position quotes the text itself, or says that the text ended too early.
-    if (position === undefined) return state;
-    const at = Number(position);
-    const there = notices.writtenThere(written.slice(Math.max(0, at - 60), at), written.slice(at, at + 40));
-    return { ...state, error: `${state.error} ${there}` };
-  }
 }
 
 /**

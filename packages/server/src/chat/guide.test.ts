@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
 import { LLMock } from "@copilotkit/aimock";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { cleanEnvironment, program } from "../cli/testing/spawn-cli.ts";
+import { ServedWorkspace } from "../testing/served-workspace.ts";
 
 const root = resolve(import.meta.dirname, "../../../..");
 const answer = "42 km are about 26.1 miles.";
@@ -25,7 +25,7 @@ const guide = "docs/guides/chat.md";
 describe("the guide to chat", () => {
   const mock = new LLMock({ port: 0 });
   let workspace = "";
-  let server: ReturnType<typeof spawn>;
+  let server: ServedWorkspace;
   let url = "";
 
   beforeAll(async () => {
@@ -41,20 +41,12 @@ describe("the guide to chat", () => {
     const local = "http://127.0.0.1:11434/v1";
     expect(config).toContain(local);
     writeFileSync(join(workspace, "toolrack.config.ts"), config.replace(local, `${mock.url}/v1`));
-    const [file, ...words] = program;
-    server = spawn(file!, [...words, "serve", "--port", "0", "--json", "--no-watch"], {
-      cwd: workspace,
-      env: cleanEnvironment(),
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    const [line] = await once(createInterface(server.stdout!), "line");
-    server.stdout!.resume();
-    url = JSON.parse(line).url;
+    server = await ServedWorkspace.here(workspace);
+    url = server.url;
   }, 60_000);
 
   afterAll(async () => {
-    server.kill();
-    await once(server, "close");
+    await server?.[Symbol.asyncDispose]();
     await mock.stop();
     rmSync(workspace, { recursive: true, force: true });
   });

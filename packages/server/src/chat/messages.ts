@@ -1,5 +1,6 @@
 import { fileLine, inEnvelope } from "@toolrack/core/internal";
-import { type ModelContentPart, type ModelMessage, newCall, parsedJson } from "./model.ts";
+import { parsedJson } from "../helpers/index.ts";
+import { type ModelContentPart, type ModelMessage, newCall } from "./model.ts";
 import { isSettled, isTool, type MessagePart, type ToolPart, textOfParts } from "./turn.ts";
 
 /**

@@ -1,5 +1,6 @@
 import { estimateTokens, tokenShare } from "@toolrack/core/internal";
 import { v7 as uuid } from "uuid";
+import { parsedJson } from "../helpers/index.ts";
 import { skillToolInfo } from "../skills/index.ts";
 import { type AnswerFacts, type AnswerPiece, DeltaMerger, emptyPiece } from "./answer-chunks.ts";
 import { AnswerMask } from "./answer-mask.ts";
@@ -18,7 +19,6 @@ import {
   nameOf,
   newCallId,
   noUsage,
-  parsedJson,
   wholeUsage,
 } from "./model.ts";
 import * as notices from "./model-messages.ts";

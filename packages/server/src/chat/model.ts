@@ -111,15 +111,6 @@ export function topicOf(messages: readonly ModelMessage[]): string {
   return textOf(messages.find(({ role }) => role === "user") ?? {});
 }
 
-/** Undefined for a text that is not JSON. */
-export function parsedJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Token counts of one request. */
 export interface ModelUsage {
   readonly prompt_tokens: number;

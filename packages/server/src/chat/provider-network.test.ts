@@ -3,6 +3,7 @@ import { createServer, type RequestListener, request } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import { type AddressInfo, connect, type Server } from "node:net";
 import { join } from "node:path";
+import type { Duplex } from "node:stream";
 import { afterEach, expect, it, vi } from "vitest";
 import { ServedWorkspace } from "../testing/served-workspace.ts";
 import { TemporaryWorkspace } from "../testing/temporary-workspace.ts";
@@ -107,6 +108,27 @@ it.each(["http", "https"])(
     expect(new Set(passed)).toEqual(new Set([`127.0.0.1:${port}`]));
   },
 );
+
+it.each<[string, (socket: Duplex) => unknown, RegExp]>([
+  ["hangs up", (socket) => socket.destroy(), /cannot be reached: the proxy hung up/],
+  [
+    "refuses",
+    (socket) => socket.end("HTTP/1.1 407 Sign in\r\n\r\n"),
+    /cannot be reached: the proxy answered 407/,
+  ],
+])("a proxy that %s is told of, and not asked without end", async (_, refuse, told) => {
+  let connections = 0;
+  const proxy = createServer().on("connect", (_, socket) => refuse(socket));
+  proxy.on("connection", () => connections++);
+  const address = `http://127.0.0.1:${await portOf(proxy)}`;
+  const answer = await askThrough("http://models.example/v1", () => ({
+    NODE_USE_ENV_PROXY: "1",
+    HTTP_PROXY: address,
+  }));
+  expect(answer.error?.message).toMatch(told);
+  // As often as a provider that cannot be reached.
+  expect(connections).toBe(5);
+});
 
 it("each provider of a list is told the limit of an answer by the name that it knows", async () => {
   const asked: Record<string, unknown> = {};

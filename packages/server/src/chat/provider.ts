@@ -1,7 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Dispatcher } from "undici";
-import { brokeBetween, openAgent, whenAborted } from "../helpers/index.ts";
+import { brokeBetween, openAgent, parsedJson, whenAborted } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";
 import { AnswerReader, parsedAnswer } from "./answer-reader.ts";
 import {
@@ -15,7 +15,7 @@ import {
   silent,
   tooLong,
 } from "./errors.ts";
-import { type ModelEndpoint, parsedJson } from "./model.ts";
+import type { ModelEndpoint } from "./model.ts";
 
 export interface StreamOptions {
   readonly signal: AbortSignal;

@@ -1,11 +1,6 @@
+import { parsedJson } from "../helpers/index.ts";
 import { objectsIn } from "./answer-chunks.ts";
-import {
-  type ModelContentPart,
-  type ModelMessage,
-  type ModelToolCall,
-  newCall,
-  parsedJson,
-} from "./model.ts";
+import { type ModelContentPart, type ModelMessage, type ModelToolCall, newCall } from "./model.ts";
 
 /**
  * An item of the Responses API: a message, a call, the output of a call, reasoning, or a reference to another item.

@@ -1,8 +1,8 @@
 import { fromTagArguments, toDefinition, toTagResult } from "@toolrack/core/format";
 import { readTagText } from "@toolrack/core/internal";
-import { asRecord } from "../helpers/index.ts";
+import { asRecord, parsedJson } from "../helpers/index.ts";
 import type { AnswerPiece } from "./answer-chunks.ts";
-import { calledIn, type ModelMessage, type ModelTool, nameOf, newCall, parsedJson, textOf } from "./model.ts";
+import { calledIn, type ModelMessage, type ModelTool, nameOf, newCall, textOf } from "./model.ts";
 import type { OfferedTools } from "./tools.ts";
 
 /** The parameter in which the model writes the input of a `custom` tool. */

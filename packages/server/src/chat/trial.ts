@@ -1,10 +1,10 @@
 import type { ToolRegistry } from "@toolrack/core";
 import { v7 as uuid } from "uuid";
 import { masterGrant } from "../access/index.ts";
-import { defined } from "../helpers/index.ts";
+import { defined, parsedJson } from "../helpers/index.ts";
 import type { NewUsage } from "../store/index.ts";
 import { usageOf } from "./engine.ts";
-import { type ModelEndpoint, type ModelMessage, type ModelUsage, parsedJson, topicOf } from "./model.ts";
+import { type ModelEndpoint, type ModelMessage, type ModelUsage, topicOf } from "./model.ts";
 import { ask, openTurn } from "./model-request.ts";
 import type { Providers } from "./providers.ts";
 import { usualLimits } from "./services.ts";

@@ -1,6 +1,6 @@
 /// <reference path="./undici-parts.d.ts" />
 import type { Socket } from "node:net";
-import type { Dispatcher } from "undici";
+import type { Dispatcher, Pool } from "undici";
 
 interface AgentOptions {
   /** How long it may take to open a connection, in milliseconds. 0: as long as it takes. */
@@ -24,9 +24,34 @@ export async function openAgent({ connectTimeout, keepAliveTimeout }: AgentOptio
       callback(null, socket);
     });
   const options = { connect, keepAliveTimeout };
-  if (process.env.NODE_USE_ENV_PROXY === "1") return new (await import("undici")).EnvHttpProxyAgent(options);
-  const { default: Agent } = await import("undici/lib/dispatcher/agent.js");
-  return new Agent(options);
+  if (process.env.NODE_USE_ENV_PROXY !== "1") {
+    const { default: Agent } = await import("undici/lib/dispatcher/agent.js");
+    return new Agent(options);
+  }
+  const { EnvHttpProxyAgent, Pool } = await import("undici");
+  const clientFactory = (origin: URL, given: object) =>
+    withTunnels(
+      new Pool(origin, { ...given, ...(connectTimeout > 0 && { headersTimeout: connectTimeout }) }),
+    );
+  return new EnvHttpProxyAgent({ ...options, clientFactory });
+}
+
+/** Tells what is wrong with a proxy. Left to itself, undici asks one that hangs up again and again, without end. */
+function withTunnels(proxy: Pool): Pool {
+  const connect = proxy.connect.bind(proxy);
+  const open = async (options: Dispatcher.ConnectOptions) => {
+    const tunnel = await connect(options).catch((thrown) => {
+      const { code } = Object(thrown);
+      if (code === "UND_ERR_SOCKET") throw new Error("the proxy hung up");
+      throw code === "UND_ERR_HEADERS_TIMEOUT" ? new Error("the proxy does not answer") : thrown;
+    });
+    if (tunnel.statusCode === 200) return tunnel;
+    tunnel.socket.on("error", () => {}).destroy();
+    throw new Error(`the proxy answered ${tunnel.statusCode}`);
+  };
+  // undici's agent for proxies uses this form of it, which gives a promise.
+  proxy.connect = open as Pool["connect"];
+  return proxy;
 }
 
 const closedBetween = new WeakSet<object>();

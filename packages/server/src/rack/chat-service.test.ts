@@ -71,7 +71,7 @@ it("gives a program the services by their names, with everything in reach", { ti
     });
     expect((await turn.done).status).toBe("completed");
     expect(said).toBe("It is 42.");
-    expect(ways).toEqual([expect.stringMatching(/handleRunToolCall/)]);
+    expect(ways).toEqual([expect.stringMatching(/ChatService\.handleRunToolCall/)]);
     expect(turn.parts).toMatchObject([
       { type: "tool", name: "double", state: { status: "completed", output: "42" } },
       { type: "text", text: "It is 42." },

@@ -1,4 +1,4 @@
-import { isDuplicateKey } from "./database-errors.ts";
+import { isDuplicateKey, unlessTaken } from "./database-errors.ts";
 import { toKey, tokenSecretName } from "./keys.ts";
 import {
   deleteRows,
@@ -181,20 +181,18 @@ export class ToolSwitchRepository {
     this.#version = version;
   }
 
-  /** Replaces an earlier decision about the same tool. Resolves when the new one is safely written. */
-  async set(decided: ToolSwitch): Promise<void> {
+  /** Replaces earlier decisions about the same tools. Resolves when all new ones are safely written. */
+  async set(...decided: readonly ToolSwitch[]): Promise<void> {
     // Names that differ only by case mean the same tool.
-    const row = { ...switches.toRow(decided), name_key: toKey(decided.toolName.toLowerCase()) };
+    const keyed = decided.map((one) => [toKey(one.toolName.toLowerCase()), one] as const);
+    const rows = Array.from(new Map(keyed), ([name_key, one]) => ({ ...switches.toRow(one), name_key }));
     const write = () =>
       this.#version.change(async (db) => {
-        await deleteRows(db, "tool_switches", { name_key: row.name_key });
-        await db.insertInto("tool_switches").values(row).execute();
+        await deleteRows(db, "tool_switches", { name_key: rows.map(({ name_key }) => name_key) });
+        await db.insertInto("tool_switches").values(rows).execute();
       });
-    await write().catch((error) => {
-      // Another process has inserted a decision about the same tool in between.
-      if (!isDuplicateKey(error)) throw error;
-      return write();
-    });
+    // Another process may have inserted a decision about the same tool in between.
+    await unlessTaken(write, write);
   }
 
   /** Sorted by name. */

@@ -1,5 +1,5 @@
 import type { JsonSchemaObject } from "@toolrack/core";
-import type { SkillToolType } from "../../api/index.ts";
+import type { SkillTool } from "../../api/index.ts";
 import { isRecord } from "../../text/index.ts";
 
 /** A broken rule of the skill format: the text `skills.rules.KEY` and its parameters. */
@@ -82,7 +82,7 @@ function withPlainProperties(schema: Record<string, unknown>): JsonSchemaObject 
 }
 
 /** The schema of a parameter list, the shortest way to declare parameters. */
-export function parameterListSchema(type: SkillToolType): JsonSchemaObject {
+export function parameterListSchema(type: SkillTool["type"]): JsonSchemaObject {
   const types = ["string", "integer", "number", "boolean", "array", "object"];
   const places = { in: { type: "string", enum: ["query", "path", "header", "body"] } };
   return {

@@ -208,15 +208,7 @@ export const calls = {
       "{count} 个文件加载时有警告",
     ],
     history: ["Reloads", "热重载"],
-    noneYet: [
-      "Nothing was reloaded since the console was opened. Save a tool file to see it here.",
-      "打开控制台以来还没有重载。保存一个工具文件，就会显示在这里。",
-    ],
     nothingChanged: ["Nothing changed", "没有变化"],
-    liveOnly: [
-      "Since the console was opened; older ones are shown to admins.",
-      "仅显示打开控制台之后的重载；更早的记录只对管理员显示。",
-    ],
     kinds: {
       added: ["Added", "新增"],
       changed: ["Changed", "变更"],

@@ -158,6 +158,7 @@ describe("GET /openapi.json", () => {
       "GET /v1/models",
       "GET /v1/models/{id}",
       "GET /v1/models/{provider}/{name}",
+      "GET /v1/models/{provider}/{owner}/{name}",
       "GET /v1/responses/{id}",
       "GET /v1/responses/{id}/input_items",
       "PATCH /api/chat/sessions/{id}",

@@ -79,7 +79,6 @@ export function filterCalls(
   const { tool, session, status, caller } = query;
   const root = query.root === undefined ? undefined : toKey(query.root);
   if (root !== undefined && chain === undefined) indexed = [isInChain(root, engine)];
-  if (root !== undefined && chain !== undefined && chain !== root) rest.push(isBelow(root));
   choose(chain, "root_call_id", isNested);
   choose(query.parent && toKey(query.parent), "parent_call_id", sql`parent_call_id is not null`);
   choose(session === undefined ? undefined : toKey(session), "session_id", ...(session ? [hasSession] : []));
@@ -117,7 +116,10 @@ export function filterCalls(
       ]),
     );
   }
-  return { indexed, times, rest };
+  if (root === undefined || chain === undefined || chain === root) return { indexed, times, rest };
+  // Climbing costs most, so that it is done for calls that fit otherwise. Left to itself, SQLite climbs first.
+  const isWanted = sql<SqlBool>`case when ${expression.and(rest)} then ${isBelow(root)} else false end`;
+  return { indexed, times, rest: [isWanted] };
 }
 
 export function isGlob(pattern: string): boolean {

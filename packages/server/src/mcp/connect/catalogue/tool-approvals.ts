@@ -45,14 +45,14 @@ const MOST_CHANGES = 50;
 
 /** An approval that is not in the store yet. */
 interface UnsavedPin {
-  readonly pin: NonNullable<McpToolChange["approved"]>;
+  pin: NonNullable<McpToolChange["approved"]>;
   /**
    * The value in the store that this approval replaces. If the store has another value now, another process has
    * written an approval of its own.
    */
-  readonly replaces: unknown;
+  replaces: unknown;
   /** Whether it was logged that this approval could not be written. */
-  readonly isLogged: boolean;
+  isLogged: boolean;
 }
 
 /**
@@ -108,8 +108,9 @@ export class ToolPins {
       const hasChanged = this.#policy === "trust" && !isDeepStrictEqual(approved, definition);
       if (approved !== undefined && !hasChanged) continue;
       const pin = { definition, at: Date.now(), by: FIRST_USE };
-      const { replaces, isLogged } = this.#unsaved.get(name) ?? { replaces: row.approved, isLogged: false };
-      this.#save(name, { pin, replaces, isLogged });
+      const unsaved = this.#unsaved.get(name) ?? { pin, replaces: row.approved, isLogged: false };
+      unsaved.pin = pin;
+      this.#save(name, unsaved);
     }
   }
 
@@ -199,20 +200,18 @@ export class ToolPins {
     this.#write(name, { approved: pin }).then(
       () => {
         this.#failures = 0;
-        const left = this.#unsaved.get(name);
-        if (left?.pin === pin) this.#unsaved.delete(name);
-        // The tool has changed again meanwhile, and its newer approval is still to be written.
-        else if (left !== undefined) this.#unsaved.set(name, { ...left, replaces: pin.definition });
+        // If the tool has changed again meanwhile, its newer approval is still to be written.
+        if (unsaved.pin !== pin) unsaved.replaces = pin.definition;
+        else if (this.#unsaved.get(name) === unsaved) this.#unsaved.delete(name);
       },
       (error: Error) => {
-        const left = this.#unsaved.get(name);
-        if (left === undefined) return;
-        if (!left.isLogged) {
+        if (this.#unsaved.get(name) !== unsaved) return;
+        if (!unsaved.isLogged) {
           this.#logger.warn(
             `The tool "${name}" of the MCP server "${this.#server}" is trusted as it is, which could not be kept and is tried again: ${error.message}`,
           );
         }
-        this.#unsaved.set(name, { ...left, isLogged: true });
+        unsaved.isLogged = true;
         this.#tryAgain();
       },
     );

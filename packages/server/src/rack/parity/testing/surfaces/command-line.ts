@@ -1,8 +1,9 @@
+import { runCli } from "../../../../cli/testing/run-cli.ts";
 import { spawnCli } from "../../../../cli/testing/spawn-cli.ts";
 import type { ParityRack } from "../parity-rack.ts";
 import { answerOfResult, type Surface } from "../surface.ts";
 
-/** Makes calls with `toolrack call`, in a new process for each call. */
+/** Makes calls with `toolrack call`: in this process, but for the one that is stopped, whose tool says so to its own process. */
 export function commandLine({ directory }: ParityRack): Surface {
   const inTurn = queue(2);
   return {
@@ -17,7 +18,8 @@ export function commandLine({ directory }: ParityRack): Surface {
         act: (child: { kill(signal: "SIGINT"): unknown }) => void child.kill("SIGINT"),
       };
       return inTurn(async () => {
-        const outcome = await spawnCli(words, { cwd: directory, ...(isCancelled ? { when } : {}) });
+        const cwd = directory;
+        const outcome = await (isCancelled ? spawnCli(words, { cwd, when }) : runCli(words, { cwd }));
         const { stdout, stderr } = outcome;
         if (stdout === "") throw new Error(`toolrack call ended with ${outcome.code}: ${stderr}`);
         const { result, error } = JSON.parse(stdout);
@@ -28,7 +30,7 @@ export function commandLine({ directory }: ParityRack): Surface {
   };
 }
 
-/** Returns a function that runs at most `places` pieces of work at once, because processes are expensive. */
+/** Returns a function that runs at most `places` pieces of work at once, because commands are expensive. */
 function queue(places: number): <Value>(work: () => Promise<Value>) => Promise<Value> {
   const ends: Promise<unknown>[] = Array.from({ length: places }, () => Promise.resolve());
   let turn = 0;
