@@ -246,7 +246,7 @@ export class ToolIndex {
 
   #pick(scores: Float32Array, limit: number, accept: SlotTest, take?: SlotTest): SearchMatch[] {
     // Where many of the best are not accepted, more are looked at.
-    for (let count = 2 * limit; ; count *= 4) {
+    for (let count = 2 * limit; ; count *= 16) {
       const slots = bestOf(scores, count);
       const matches = slots
         .filter(accept)
