@@ -183,7 +183,9 @@ export function expireCall(frame: CallFrame, kind: "total" | "idle"): void {
   const elapsed = Math.round(readClock() - startedAt);
   // Computed from the deadline, because the limit may be that of a call above.
   const limit = kind === "idle" ? frame.idleLimit : Math.round(frame.deadline - startedAt);
-  const message = frame.waitsForTurn ? neverBegun(shownName, limit) : timedOut(shownName, kind, limit);
+  const message = frame.waitsForTurn
+    ? neverBegun(shownName, limit, frame.handed && frame.title)
+    : timedOut(shownName, kind, limit);
   abortCall(frame, frame.refusal(ToolTimeoutError, message, { data: { kind, limit, elapsed } }));
 }
 

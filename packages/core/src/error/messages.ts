@@ -128,7 +128,10 @@ export function timedOut(name: string, kind: "total" | "idle", limit: number): s
   return `The tool "${name}" ${why} and was stopped. What it had already done may stand: check before calling it again.`;
 }
 
-export function neverBegun(name: string, limit: number): string {
+/** `waits`: what a call waited for that another process should have performed, as a sentence. */
+export function neverBegun(name: string, limit: number, waits?: string): string {
+  if (waits !== undefined)
+    return `The tool "${name}" was not run within ${duration(limit)}. ${waits} Nothing was done; call it again when that has changed.`;
   return `The tool "${name}" was not run: its turn did not come within ${duration(limit)}. Nothing was done; call it again when there are fewer calls.`;
 }
 

@@ -216,11 +216,11 @@ export class LaneCounts {
     return Math.max(0, count.waiting);
   }
 
-  /** A call of this process has come to the lane, has begun at a worker, has ended. */
+  /** A call of this process has come to the lane, no longer waits there, has ended. */
   entered(lane: string): void {
     this.#count(lane).waiting++;
   }
-  began(lane: string): void {
+  left(lane: string): void {
     this.#count(lane).waiting--;
   }
   ended(lane: string): void {

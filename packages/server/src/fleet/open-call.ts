@@ -112,6 +112,7 @@ export class OpenCall {
       return await this.#end.promise;
     } finally {
       this.#isOver = true;
+      if (this.#worker === undefined) this.#parts.counts.left(this.lane);
       this.#handed.onAbort = undefined;
     }
   }
@@ -316,7 +317,7 @@ export class OpenCall {
   /** Notes which node performs the call. The first message of a short call tells that it has ended. */
   #begin(node: string, isRunning: boolean): void {
     this.#worker = node;
-    this.#parts.counts.began(this.lane);
+    this.#parts.counts.left(this.lane);
     if (!isRunning) return;
     this.#handed.began(GRACE);
     if (this.#reason !== undefined) void this.#abort();

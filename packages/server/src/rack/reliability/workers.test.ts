@@ -146,6 +146,21 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     expect(burst.filter(({ body }) => body.status === "completed").length).toBe(12 - busy.length);
   });
 
+  it("counts no call as waiting that was cancelled while it waited", async () => {
+    const begun = () => linesOf(workspace.directory, "limited.txt").filter((line) => line === "begin").length;
+    const before = begun();
+    const holding = server.call("limited", { n: 1, ms: 2_000 });
+    while (begun() === before) await sleep(5);
+    for (let n = 0; n < 12; n++) {
+      const callId = `given-up-${n}`;
+      const waiting = server.call("limited", { n: 1, ms: 1 }, { callId });
+      await until(callId, ({ lane }) => lane === "heavy");
+      await server.ask(`/api/calls/${callId}`, undefined, { method: "DELETE" });
+      expect((await waiting).body).toMatchObject({ result: { error: { code: "cancelled" } } });
+    }
+    expect((await holding).body.status).toBe("completed");
+  });
+
   it("says that the outcome is unknown when a worker dies, and runs only idempotent tools again", async () => {
     const [dying, other] = workers as [ServerProcess, ServerProcess];
     // More than one worker's places, so that both have some.
@@ -216,7 +231,12 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     await workspace.write("tools/all.ts", `${laneTools}\n// another version`);
     const other = stack.use(await startWorker());
     const calling = server.call("once", { n: 400 }, { callId: "versioned", timeout: 1_500 });
-    expect((await calling).body.result.error).toMatchObject({ code: "timed_out" });
+    expect((await calling).body.result.error).toMatchObject({
+      code: "timed_out",
+      message: expect.stringMatching(
+        /within 1\.5 s\. Waiting for a worker of lane "heavy" .*another version/,
+      ),
+    });
     expect(linesOf(workspace.directory, "begun.txt")).not.toContain("400");
     await other.end("SIGTERM");
   });
