@@ -1,4 +1,4 @@
-import { isDuplicateKey } from "./database-errors.ts";
+import { unlessTaken } from "./database-errors.ts";
 import { ExpertConflictError, SkillChangedError } from "./errors.ts";
 import { newId, toStorableText } from "./keys.ts";
 import {
@@ -108,13 +108,13 @@ export class ExpertRepository {
     });
   }
 
-  async #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
-    try {
-      return await this.#version.change(edit);
-    } catch (thrown) {
-      if (!isDuplicateKey(thrown)) throw thrown;
-      throw new ExpertConflictError("name", "An expert with this name was made at the same moment.");
-    }
+  #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
+    return unlessTaken(
+      () => this.#version.change(edit),
+      () => {
+        throw new ExpertConflictError("name", "An expert with this name was made at the same moment.");
+      },
+    );
   }
 }
 

@@ -11,10 +11,6 @@ import { type Engine, indexes, tables } from "./schema.ts";
  */
 const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Promise<void>>> = {
   "0011_tables": createTables,
-  // Creates the table `settings`; the others are there.
-  "0012_settings": createTables,
-  // Creates the table `chat_usage`.
-  "0013_usage": createTables,
   // Creates the table `call_counts`, with a mark that the calls on record have to be counted.
   "0014_counts": async (db, engine) => {
     await createTables(db, engine);
@@ -24,19 +20,10 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
     await sql`insert into call_counts (span, starts_at, tool_name, bucket, part, calls, errors, cancelled, total)
       values ('filled', 0, '', 0, 0, 0, 0, 0, -1)`.execute(db);
   },
-  // Adds the root of a call's chain, and indexes of calls by it, by their caller, that were cancelled and that went in
-  // circles, and of a skill's tools by position.
-  "0015_roots": async (db, engine) => {
-    await createTables(db, engine);
-    // Days are counted for all tools together from now on.
-    await countAllTools(db, "day");
-  },
-  // Creates the table `loop_releases`.
-  "0017_loops": createTables,
+  // Days are counted for all tools together from now on.
+  "0015_roots": (db) => countAllTools(db, "day"),
   // Adds the column `via` to `approvals`.
   "0018_via": (db, engine) => addColumn(db, engine, "approvals", "via"),
-  // Creates the tables `searches` and `search_learning`.
-  "0020_searches": createTables,
   // Creates the table `tool_days`, fills it from `call_counts`, and counts minutes for all tools together.
   "0021_tool_days": async (db, engine) => {
     await createTables(db, engine);
@@ -59,7 +46,8 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   },
   // Adds the column `lane` to `calls`.
   "0040_lanes": (db, engine) => addColumn(db, engine, "calls", "lane"),
-  // Adds indexes by which schedules, questions and conversations are listed and deleted.
+  // Adds the indexes, tables and columns of `calls` that a database of any older version lacks, such as the indexes by which
+  // schedules, questions and conversations are listed and deleted.
   "0041_ages": createTables,
 };
 

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { isRecord } from "../helpers/index.ts";
-import { isDuplicateKey } from "./database-errors.ts";
+import { unlessTaken } from "./database-errors.ts";
 import { SkillChangedError, SkillConflictError } from "./errors.ts";
 import { newId, type SkillToolType } from "./keys.ts";
 import {
@@ -298,18 +298,15 @@ export class SkillRepository {
   }
 
   async #change<Result>(edit: (db: StoreDatabase) => Promise<Result>): Promise<Result> {
-    try {
-      const changed = await this.#version.change(edit);
-      countSkillChange(this.#db);
-      return changed;
-    } catch (thrown) {
-      // Another node inserted the same name or id between our check and our insert.
-      if (!isDuplicateKey(thrown)) throw thrown;
-      throw new SkillConflictError(
-        "name",
-        "A skill or tool with this name or id was made at the same moment.",
-      );
-    }
+    const changed = await unlessTaken(
+      () => this.#version.change(edit),
+      () => {
+        const message = "A skill or tool with this name or id was made at the same moment.";
+        throw new SkillConflictError("name", message);
+      },
+    );
+    countSkillChange(this.#db);
+    return changed;
   }
 }
 

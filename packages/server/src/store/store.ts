@@ -166,10 +166,7 @@ export async function openStore({
       await pruneCalls(database, blobs, retention);
       await pruneCounts(database, oldest, signal);
       if (maxAge !== undefined) {
-        await approvals.prune(oldest);
-        await schedules.prune(oldest);
-        await chat.prune(oldest);
-        await usage.prune(oldest);
+        for (const records of [approvals, schedules, chat, usage]) await records.prune(oldest);
         await searches.trim(oldest);
       }
       if (signal?.aborted === true) return;

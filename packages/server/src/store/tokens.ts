@@ -1,4 +1,4 @@
-import { isDuplicateKey, unlessTaken } from "./database-errors.ts";
+import { unlessTaken } from "./database-errors.ts";
 import { toKey, tokenSecretName } from "./keys.ts";
 import {
   deleteRows,
@@ -107,13 +107,10 @@ export class ValueRepository {
     if (await this.#update(name, value)) return;
     const now = Date.now();
     const row = { name, value, created_at: now, updated_at: now };
-    try {
-      await this.#db.insertInto(this.#table).values(row).execute();
-    } catch (error) {
-      // Another process has inserted the name in between.
-      if (!isDuplicateKey(error)) throw error;
-      await this.#update(name, value);
-    }
+    await unlessTaken<unknown>(
+      () => this.#db.insertInto(this.#table).values(row).execute(),
+      () => this.#update(name, value),
+    );
   }
 
   /** Replaces the value only if it is still `before`; otherwise returns false. */

@@ -243,6 +243,18 @@ export function toFinishedRow(call: FinishedCall, textBlob?: Blob, moreBlob?: Bl
   };
 }
 
+/** What is written into the row of a call whose process died. */
+export function interruptedBy(error: ToolErrorResponse) {
+  const { message } = error;
+  return {
+    state: "interrupted",
+    error: JSON.stringify(error),
+    result_type: "error",
+    result_text: message,
+    result_size: message.length,
+  } as const;
+}
+
 /**
  * JSON of what the result has besides its text. `hasMore`: the result has other members than the structured
  * value.

@@ -19,6 +19,7 @@ import { type CallQuery, filterCalls, isNotCompleted } from "./call-query.ts";
 import {
   type EndingDetails,
   type FinishedCall,
+  interruptedBy,
   type ListedRow,
   listedColumns,
   prepareFinished,
@@ -412,13 +413,7 @@ export class CallRepository {
         .where("instance", "in", dead);
       const rows = await left.select(["call_id", ...countedColumns]).execute();
       if (rows.length === 0) return 0;
-      const changes = {
-        state: "interrupted",
-        error: JSON.stringify(error),
-        result_type: "error",
-        result_text: error.message,
-        result_size: error.message.length,
-      } as const;
+      const changes = interruptedBy(error);
       const counts = new CallCounts(partOf(engine, this.#instance.id));
       let changed = 0;
       for (const row of rows) {

@@ -8,7 +8,7 @@ import { updateRows } from "../row-mapping.ts";
 import type { CallRow } from "../schema.ts";
 import { CallCounts, countedColumns, partOf } from "./call-counts.ts";
 import { isNotCompleted } from "./call-query.ts";
-import { callColumns, type StartedCall, toStartedRow } from "./call-row.ts";
+import { callColumns, interruptedBy, type StartedCall, toStartedRow } from "./call-row.ts";
 import type { CallWriter } from "./call-writer.ts";
 
 /** The most bytes of a hand-over that stand in the row itself. A longer one is a blob. */
@@ -140,7 +140,7 @@ export class LaneCalls {
     if (row === undefined) return undefined;
     const { instance, more, more_blob } = row;
     const handover = more_blob === null ? more : await this.#parts.blobs.read(more_blob);
-    if (handover === undefined || handover === null)
+    if (handover === null)
       throw new Error(`The arguments of call ${callId} are not in the store of this process.`);
     return { instance, handover };
   }
@@ -274,16 +274,7 @@ export class LaneCalls {
    */
   async settle(callId: string, from: string, error: ToolErrorResponse): Promise<boolean> {
     const { db, engine } = this.#database;
-    const { message } = error;
-    const changes = {
-      state: "interrupted",
-      error: JSON.stringify(error),
-      more: null,
-      more_blob: null,
-      result_type: "error",
-      result_text: message,
-      result_size: message.length,
-    } as const;
+    const changes = { ...interruptedBy(error), more: null, more_blob: null };
     return db.transaction().execute(async (transaction) => {
       const open = { call_id: toKey(callId), state: "running", instance: from } as const;
       const row = await transaction
@@ -305,10 +296,9 @@ export class LaneCalls {
     return (await this.#parts.blobs.write(text)).name;
   }
 
-  async readKept(name: string): Promise<string> {
-    const text = await this.#parts.blobs.read(name);
-    if (text === undefined) throw new Error(`The blob ${name} is not in the store of this process.`);
-    return text;
+  /** Throws `BlobMissingError` when it is not there. */
+  readKept(name: string): Promise<string> {
+    return this.#parts.blobs.read(name);
   }
 
   /** Resolves when other processes find the record of a call that has ended here. With SQLite it may be in the journal only. */
