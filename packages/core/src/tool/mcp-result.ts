@@ -136,7 +136,10 @@ export function toMcpResult(result: ToolResult): McpCallToolResult {
   const isDerivable = result.error === undefined || sameJson(result.error, errorFrom(result.content));
   // If the text is empty, the client gets the error's message as text.
   const said = result.content || (isDerivable ? "" : (result.error?.message ?? ""));
-  const content = result.blocks?.map(toProperBlock) ?? writeBlocks(said, result.attachments ?? []);
+  const isText = result.blocks === undefined && result.attachments === undefined && said !== "";
+  const content = isText
+    ? [{ type: "text", text: said }]
+    : (result.blocks?.map(toProperBlock) ?? writeBlocks(said, result.attachments ?? []));
   // When the bound stage has cut a result, its structured value is left out, because it would contain the
   // whole result again.
   const isCut =

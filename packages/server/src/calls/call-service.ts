@@ -232,7 +232,11 @@ export class CallService implements CallFollower {
         withdrawn: grant.id === masterGrant.id ? undefined : () => this.#grants.whyEnded(grant),
         extra: request.dryRun === true ? { dryRun: true } : undefined,
       };
-      const running = isTracing()
+      // Whether this process has an OpenTelemetry SDK, which may be loaded at any time.
+      const provider = trace.getTracerProvider();
+      const isTraced =
+        !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;
+      const running = isTraced
         ? this.#tracing().run(live, info, headers, () => registry.execute(name, input, options))
         : registry.execute(name, input, options);
       // A bound function, because one that is made here keeps all variables of this call alive: of a call over HTTP 1.6 KB
@@ -359,8 +363,10 @@ export class CallService implements CallFollower {
   }
 
   #leave(call: AnnouncedCall, live: LiveCall | undefined): void {
-    if (live?.endWaiting === undefined) addTo(this.#running, call.toolName, -1);
-    else addTo(this.#waiting, waitingKey(call), -1);
+    const others = (this.#running.get(call.toolName) ?? 1) - 1;
+    if (live?.endWaiting !== undefined) addTo(this.#waiting, waitingKey(call), -1);
+    else if (others > 0) this.#running.set(call.toolName, others);
+    else this.#running.delete(call.toolName);
     if (live !== undefined) {
       live.endWaiting?.();
       this.#book.leave(live);
@@ -400,12 +406,6 @@ export class CallService implements CallFollower {
     // Calls that tools made may still run although no surface waits for them.
     if (this.#runs === 0 && this.#book.registry.activeCalls().length === 0) this.#onIdle?.();
   }
-}
-
-/** Whether this process has an OpenTelemetry SDK, which may be loaded at any time. */
-function isTracing(): boolean {
-  const provider = trace.getTracerProvider();
-  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("toolrack") !== undefined;
 }
 
 function addTo(counts: Map<string, number>, key: string, by: number): void {

@@ -67,30 +67,21 @@ export class PastSearches implements SearchHelper {
   near(query: string, accept: (name: string) => boolean): ReadonlyMap<string, number> {
     const found = new Map<string, number>();
     if (this.#searches.size === 0) return found;
+    const toolOf = (id: string) => this.#searches.get(id)!.toolName;
     const perTool = new Map<string, number>();
-    const isNeighbour = memoized((id) => {
-      const { toolName } = this.#searches.get(id)!;
-      const count = perTool.get(toolName) ?? 0;
-      perTool.set(toolName, count + 1);
-      return count < MOST_OF_TOOL && accept(toolName);
-    });
-    for (const { key, likeness } of this.#index.alike(query, MOST_NEIGHBOURS, isNeighbour)) {
+    const isOfFew = (id: string) => {
+      const count = perTool.get(toolOf(id)) ?? 0;
+      perTool.set(toolOf(id), count + 1);
+      return count < MOST_OF_TOOL;
+    };
+    const isUsable = (id: string) => accept(toolOf(id));
+    for (const { key, likeness } of this.#index.alike(query, MOST_NEIGHBOURS, isUsable, isOfFew)) {
       const { toolName } = this.#searches.get(key)!;
       const more = LEARNED_WEIGHT * Math.max(0, likeness - LEAST_LIKENESS);
       if (more > (found.get(toolName) ?? 0)) found.set(toolName, more);
     }
     return found;
   }
-}
-
-/** The index may ask about one search several times. */
-function memoized(decide: (id: string) => boolean): (id: string) => boolean {
-  const known = new Map<string, boolean>();
-  return (id) => {
-    const decided = known.get(id) ?? decide(id);
-    known.set(id, decided);
-    return decided;
-  };
 }
 
 const MOST_NEIGHBOURS = 12;

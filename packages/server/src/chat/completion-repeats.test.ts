@@ -1,3 +1,4 @@
+import { Tool } from "@toolrack/core";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { serve } from "../rack/serve.ts";
@@ -319,7 +320,32 @@ describe("a request that is the same as an earlier one, of a client that does no
     expect(rack.ran).toHaveLength(1);
   });
 
-  it("gets that answer also when the server has answered many others since", async () => {
+  it("gets that answer also when a tool that only reads had called one that does more", async () => {
+    const peek = Tool.define({
+      name: "peek",
+      description: "Looks, and writes down what it saw.",
+      parameters: { type: "object" },
+      metadata: { readOnly: true },
+      execute: ({ call }) => call("write", { text: "seen" }),
+    });
+    await using plain = await ChatRack.start({ tools: [peek] });
+    plain.script((request) =>
+      answersIn(request).length === 0 ? called(["peek", {}]) : { error: { message: "down" }, status: 402 },
+    );
+    const asked = { "/v1/chat/completions": { messages }, "/v1/responses": { input: "write" } };
+    for (const [path, said] of Object.entries(asked)) {
+      plain.ran.length = 0;
+      const body = { model: "model-a", ...said };
+      const first = await plain.ask(path, { body });
+      expect(first.toolrack.error.code).toBe("provider_refused");
+      expect((await plain.ask(path, { body })).id).toBe(first.id);
+      expect(plain.ran).toEqual([{ name: "write", input: { text: "seen" } }]);
+    }
+  });
+
+  it("gets that answer also when the server has answered many others since", {
+    timeout: 300_000,
+  }, async () => {
     fails("among many");
     const first = await ask("among many");
     writes("others in between");

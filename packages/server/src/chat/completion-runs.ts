@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
-import type { Logger, ToolRegistry } from "@toolrack/core";
+import type { Logger, RackListener, ToolRegistry } from "@toolrack/core";
 import { callerHeaders } from "../calls/index.ts";
 import { whenAborted } from "../helpers/index.ts";
 import { type ChatStore, REQUEST_MARK } from "../store/index.ts";
@@ -59,14 +59,14 @@ interface CompletionReader {
   readonly mayReturn: () => boolean;
 }
 
-type KnownTools = Pick<ToolRegistry, "get">;
+type KnownTools = Pick<ToolRegistry, "get" | "subscribe">;
 
 /** Whether a call of the rack's tools was begun that does more than read. */
-export function mayHaveActed(tools: KnownTools, parts: readonly MessagePart[]): boolean {
+export function mayHaveActed(tools: Pick<KnownTools, "get">, parts: readonly MessagePart[]): boolean {
   return parts.some((part) => isTool(part) && part.started && !onlyReads(tools, part.name));
 }
 
-function onlyReads(tools: KnownTools, name: string): boolean {
+function onlyReads(tools: Pick<KnownTools, "get">, name: string): boolean {
   return tools.get(name)?.metadata.readOnly === true;
 }
 
@@ -92,6 +92,8 @@ const RUN_SIZE = 4_000;
  */
 export class CompletionRuns {
   readonly #known = new Set<CompletionRun>();
+  /** Runs by their calls under way of tools that only read, and by the calls below those: what reads may call what does more. */
+  readonly #reading = new Map<string, CompletionRun>();
   readonly #tools: KnownTools;
   readonly #marks: RequestMarks;
   readonly #joinsRepeats: boolean;
@@ -101,6 +103,7 @@ export class CompletionRuns {
     this.#tools = tools;
     this.#marks = new RequestMarks(store, logger);
     this.#joinsRepeats = joinsRepeats;
+    tools.subscribe(this.#noteInner, ["state"]);
   }
 
   /**
@@ -121,7 +124,8 @@ export class CompletionRuns {
 
   begin(identity: RequestIdentity, work: CompletionWork): CompletionRun {
     const isKnown = this.#joinsRepeats || identity.saysRepeats;
-    const run = new CompletionRun(identity, work, this.#tools, isKnown ? this.#marks : undefined);
+    const marks = isKnown ? this.#marks : undefined;
+    const run = new CompletionRun(identity, work, this.#tools, marks, this.#reading);
     if (!isKnown) return run;
     this.#known.add(run);
     const forget = () => this.#known.delete(run);
@@ -135,6 +139,16 @@ export class CompletionRuns {
     run.result.then(settle, () => settle());
     return run;
   }
+
+  readonly #noteInner: RackListener = (event) => {
+    if (event.type !== "state") return;
+    const { callId, parentCallId, status, toolName } = event;
+    if (status !== "running") return void this.#reading.delete(callId);
+    const run = parentCallId === undefined ? undefined : this.#reading.get(parentCallId);
+    if (run === undefined) return;
+    this.#reading.set(callId, run);
+    if (!onlyReads(this.#tools, toolName)) run.act();
+  };
 
   /** Forgets the oldest first, and answers that no client has got last: those are asked for again without a word. */
   #makeRoom(): void {
@@ -170,19 +184,22 @@ class CompletionRun {
   /** A tool that does more than read has begun. */
   hasActed = false;
 
-  /** `marks` is undefined for a run that a repeated request cannot join. */
+  /** `marks` is undefined for a run that a repeated request cannot join. `reading`: see `CompletionRuns`. */
   constructor(
     identity: RequestIdentity,
     work: CompletionWork,
     tools: KnownTools,
     marks: RequestMarks | undefined,
+    reading: Map<string, CompletionRun>,
   ) {
     this.identity = identity;
     this.#marks = marks;
     const emit = (event: TurnEvent) => {
       if (event.type === "turn") this.#begun.resolve(event.messageId);
-      if (event.type === "state" && event.state.status === "running" && !onlyReads(tools, event.name))
-        this.hasActed = true;
+      if (event.type === "state" && event.state.status === "running") {
+        if (onlyReads(tools, event.name)) reading.set(event.callId, this);
+        else this.act();
+      }
       for (const listener of this.#listeners) listener(event);
     };
     const beforeCalls = async (parts: readonly MessagePart[]) => {
@@ -270,6 +287,13 @@ class CompletionRun {
     const isAwaited = this.identity.saysRepeats || (this.hasActed && this.#marks !== undefined);
     if (isAwaited && mayReturn) this.#leaving = setTimeout(() => this.#stop(), GRACE).unref();
     else this.#stop();
+  }
+
+  /** Must be called when a tool begins that does more than read. */
+  act(): void {
+    this.hasActed = true;
+    // `beforeCalls` has marked the request, unless a tool that only reads has called this one.
+    this.#marked ??= this.#marks?.note(this.identity, "running");
   }
 
   #stop(): void {

@@ -17,7 +17,9 @@ export type ValueOf<One> = One extends Schema<infer Value> ? Value : unknown;
 export type Values<Members> = {
   readonly [Name in keyof Members as Name extends `${string}?` ? never : Name]: ValueOf<Members[Name]>;
 } & {
-  readonly [Name in keyof Members as Name extends `${infer Bare}?` ? Bare : never]?: ValueOf<Members[Name]>;
+  readonly [Name in keyof Members as Name extends `${infer Bare}?` ? Bare : never]?:
+    | ValueOf<Members[Name]>
+    | undefined;
 };
 
 /** A description, which more keywords may follow, or any further keywords. */

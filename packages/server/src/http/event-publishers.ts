@@ -34,7 +34,11 @@ interface Published {
 export function publishServices(feed: EventFeed, services: Published): (() => void)[] {
   const { approvals, files, mcpServers, clients } = services;
   const stops = [
-    approvals.subscribe((approval) => feed.publish("approval.changed", approvalOf(approval), "admins")),
+    approvals.subscribe((approval) => {
+      feed.publish("approval.changed", approvalOf(approval), "admins");
+      // Others may approve some tools and must not learn of questions about the rest, so they read anew what they may see.
+      feed.publish("approval.changed", {}, "approvers");
+    }),
     files.subscribe((event) => feed.publish(`reload.${event.type}`, loadOf(event), "admins")),
   ];
   if (mcpServers !== undefined) stops.push(mcpServers.subscribe(publishMcpServers(feed, mcpServers)));

@@ -4,8 +4,8 @@ import type { Grant } from "../access/index.ts";
 import type { Channel } from "../fleet/index.ts";
 import { eventText, openEventStream } from "./wire/index.ts";
 
-/** Who receives an event. Admins receive all events. */
-type Audience = "everyone" | "admins" | { readonly caller: string };
+/** Who receives an event. Admins receive all events but those for `approvers`: others that have a grant to approve. */
+type Audience = "everyone" | "admins" | "approvers" | { readonly caller: string };
 
 interface FeedEvent {
   /** The id, by which a reader continues on any node: see `EventFeed`. */
@@ -459,7 +459,8 @@ function toChunk(...parts: Buffer[]): Chunk {
   return { bytes, framed };
 }
 
-function isFor(audience: Audience, { admin, caller }: Grant): boolean {
+function isFor(audience: Audience, { admin, caller, isApprover }: Grant): boolean {
+  if (audience === "approvers") return isApprover && !admin;
   if (admin || audience === "everyone") return true;
   return audience !== "admins" && audience.caller === caller;
 }

@@ -73,9 +73,8 @@ export class Metrics {
     if (event.type !== "record") return;
     const { record } = event;
     const code = record.error?.code;
-    const counts = this.#countsOf(
-      code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName,
-    );
+    const tool = code === "tool_not_found" && record.runDuration === 0 ? UNKNOWN : record.toolName;
+    const counts = this.#tools.get(tool) ?? this.#newCounts(tool);
     if (code === "cancelled") {
       // A cancelled call is left out of the durations: its duration only says when the caller gave up.
       counts.cancelled++;
@@ -90,10 +89,9 @@ export class Metrics {
     else counts.errors.set(code, (counts.errors.get(code) ?? 0) + 1);
   };
 
-  #countsOf(tool: string): ToolCounts {
-    const known = this.#tools.get(tool);
-    if (known !== undefined) return known;
-    if (this.#tools.size >= MOST_TOOLS && tool !== UNKNOWN && tool !== OTHERS) return this.#countsOf(OTHERS);
+  #newCounts(tool: string): ToolCounts {
+    if (this.#tools.size >= MOST_TOOLS && tool !== UNKNOWN && tool !== OTHERS)
+      return this.#tools.get(OTHERS) ?? this.#newCounts(OTHERS);
     const counts = {
       completed: 0,
       cancelled: 0,

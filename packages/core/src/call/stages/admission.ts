@@ -234,9 +234,9 @@ export function hasParts(text: string, parts: readonly string[]): boolean {
   return text.length - at >= last.length && text.endsWith(last);
 }
 
-/** Refuses a call that loop detection blocks. A failing detector lets the call pass. */
+/** Refuses a call of a session that loop detection blocks. A failing detector lets the call pass. */
 export function guard(frame: CallFrame): void {
-  if (frame.sessionID === "" || !frame.host.sessions.watches(frame)) return;
+  if (!frame.host.sessions.watches(frame)) return;
   const verdict = frame.host.sessions.assessNext(frame);
   if (verdict === undefined || verdict.action === "none" || verdict.action === "nudge") return;
   frame.flag().loop = verdict;

@@ -105,7 +105,9 @@ function checkResult(frame: CallFrame, draft: RawResult): Promise<void> | undefi
     throw withStackOf(cause, error);
   }
   const { output } = frame.tool;
-  return output === undefined ? readIfLong(frame, draft, false) : checkOutput(frame, draft, output);
+  if (output !== undefined) return checkOutput(frame, draft, output);
+  const isShort = draft.content.length <= LONG && draft.structuredText === undefined;
+  return isShort ? undefined : readIfLong(frame, draft, false);
 }
 
 function checkOutput(frame: CallFrame, draft: RawResult, schema: CompiledSchema): Promise<void> | undefined {

@@ -260,6 +260,32 @@ test("whoever may not find a tool does not learn which words it has, nor by word
   expect(keys(indexOf(weather, mail), "wheather")).toEqual(["weather"]);
 });
 
+test("whoever may find few of very many tools is answered nearly as soon as whoever may find all", () => {
+  const index = indexOf(
+    ...Array.from({ length: 20_000 }, (_, at) => ({
+      key: `k${at}`,
+      name: `report_${at}`,
+      description: `Lists the orders of month ${at % 12}, of branch ${at % 40}.`,
+    })),
+  );
+  let asked = 0;
+  const few = (key: string) => {
+    asked++;
+    return key === "k7" || key === "k19999";
+  };
+  const search = (accept?: (key: string) => boolean) =>
+    cpuTime(() => {
+      for (let time = 0; time < 5; time++) index.search("orders of a month", { ...(accept && { accept }) });
+    });
+  const times = Array.from({ length: 5 }, () => [search(), search(few)] as const);
+  // Nobody is asked twice about one tool.
+  expect(asked).toBeLessThanOrEqual(5 * 5 * 20_000);
+  expect(Math.min(...times.map(([, ofFew]) => ofFew))).toBeLessThan(
+    8 * Math.min(...times.map(([ofAll]) => ofAll)),
+  );
+  expect(keys(index, "orders of a month", { accept: few })).toEqual(["k19999", "k7"]);
+});
+
 describe("limit", () => {
   const tools = Array.from({ length: 30 }, (_, at) => ({ key: `k${at}`, name: `report_${at}` }));
   const index = indexOf(...tools);

@@ -18,6 +18,7 @@ export interface SearchMatch {
 }
 
 type Accept = (key: string) => boolean;
+type SlotTest = (slot: number) => boolean;
 
 interface SearchOptions {
   readonly limit?: number;
@@ -107,26 +108,34 @@ export class ToolIndex {
     { limit = DEFAULT_LIMIT, accept = () => true, intents = true, bonus }: SearchOptions = {},
   ): SearchMatch[] {
     if (this.size === 0 || !(limit >= 1)) return [];
-    const { scores } = this.#score(query, intents, accept);
+    const isAccepted = this.#askedOnce(accept);
+    const { scores } = this.#score(query, intents, isAccepted);
     for (const [key, more] of bonus ?? []) {
       const slot = this.#slots.get(key);
       // What the query does not find by itself is found by nearly the same search only: else a single word would tell
       // whether others have searched for it.
       if (slot !== undefined && (scores[slot]! > 0 || more > LEAST_BONUS)) scores[slot]! += more;
     }
-    this.#raisePrefixMatches(query, scores, accept);
+    this.#raisePrefixMatches(query, scores, isAccepted);
     this.#raiseExactMatches(query, scores);
-    return this.#pick(scores, Math.floor(limit), accept);
+    return this.#pick(scores, Math.floor(limit), isAccepted);
   }
 
   /**
    * The documents that are most like a text, each with how much the two say the same, from 0 to 1: by their words, the rarer
-   * the more, and by what the words mean. Unlike a score, it is the less the more one says that the other does not.
+   * the more, and by what the words mean. Unlike a score, it is the less the more one says that the other does not. Of those that
+   * `accept` returns true for, `take` is asked about the best first, and about none twice.
    */
-  alike(text: string, limit: number, accept: Accept): { readonly key: string; readonly likeness: number }[] {
+  alike(
+    text: string,
+    limit: number,
+    accept: Accept,
+    take: Accept,
+  ): { readonly key: string; readonly likeness: number }[] {
     if (this.size === 0) return [];
-    const { scores, terms, vectors } = this.#score(text, false, accept);
-    return this.#pick(scores, limit, accept).map(({ key }) => {
+    const isAccepted = this.#askedOnce(accept);
+    const { scores, terms, vectors } = this.#score(text, false, isAccepted);
+    return this.#pick(scores, limit, isAccepted, this.#askedOnce(take)).map(({ key }) => {
       const slot = this.#slots.get(key)!;
       const words = this.#postings.likeness(slot, terms);
       if (vectors.length === 0) return { key, likeness: words };
@@ -138,7 +147,7 @@ export class ToolIndex {
    * The scores of all slots. What the whole request says counts, and beside it the part of the request that a tool fits best:
    * so each of several wishes gets its tools, whatever the others say, and a request for one thing is ranked by all of it.
    */
-  #score(query: string, intents: boolean, accept: Accept): ScoredRequest {
+  #score(query: string, intents: boolean, accept: SlotTest): ScoredRequest {
     const clauses = intents ? clausesOf(query) : [];
     const terms = this.#knownTerms(query, accept);
     const [whole, ...parts] = this.#wordScores([terms, ...clauses.map(queryTerms)]);
@@ -219,14 +228,15 @@ export class ToolIndex {
    * The terms of a text. A word that no accepted document contains is replaced by similar ones if the text is short; otherwise
    * it stays, because what it says is not in any document.
    */
-  #knownTerms(text: string, accept: Accept): QueryTerm[] {
+  #knownTerms(text: string, accept: SlotTest): QueryTerm[] {
     const wanted = queryTerms(text);
     const words = wanted.filter((each) => each.isWord);
     const toleratesSlips = words.length <= MAX_WORDS_FOR_SIMILAR;
     return wanted.flatMap((each) => {
-      if (!each.isWord || !toleratesSlips || this.#isKnown(each.term, accept)) return each;
+      // A term of tools that the caller may not find is like one of none: else slips would tell what these say.
+      if (!each.isWord || !toleratesSlips || this.#postings.isIn(each.term, accept)) return each;
       const similar = similarTerms(each.term, this.#postings.terms(), each === words.at(-1), (term) =>
-        this.#isKnown(term, accept),
+        this.#postings.isIn(term, accept),
       );
       return similar.length === 0
         ? each
@@ -234,30 +244,36 @@ export class ToolIndex {
     });
   }
 
-  /** Whether somebody may know that there is this term: else slips would tell what tools say that they may not find. */
-  #isKnown(term: string, accept: Accept): boolean {
-    return this.#postings.isIn(term, (slot) => accept(this.#documents[slot]!.key));
+  #pick(scores: Float32Array, limit: number, accept: SlotTest, take?: SlotTest): SearchMatch[] {
+    // Where many of the best are not accepted, more are looked at.
+    for (let count = 2 * limit; ; count *= 16) {
+      const slots = bestOf(scores, count);
+      const matches = slots
+        .filter(accept)
+        .map((slot) => ({ key: this.#documents[slot]!.key, score: scores[slot]! }));
+      matches.sort((left, right) => right.score - left.score || (left.key < right.key ? -1 : 1));
+      const taken = matches.filter(({ key }) => take?.(this.#slots.get(key)!) ?? true).slice(0, limit);
+      if (taken.length >= limit || slots.length < count) return taken;
+    }
   }
 
-  #pick(scores: Float32Array, limit: number, accept: Accept): SearchMatch[] {
-    // Where many of the best are not accepted, more are looked at.
-    for (let count = 2 * limit; ; count *= 4) {
-      const slots = bestOf(scores, count);
-      const matches = slots.map((slot) => ({ key: this.#documents[slot]!.key, score: scores[slot]! }));
-      matches.sort((left, right) => right.score - left.score || (left.key < right.key ? -1 : 1));
-      const accepted = matches.filter(({ key }) => accept(key)).slice(0, limit);
-      if (accepted.length >= limit || slots.length < count) return accepted;
-    }
+  /** Whether a document is accepted, which nobody is asked twice: it may take longer than all else of a search. */
+  #askedOnce(accept: Accept): SlotTest {
+    const answers = new Uint8Array(this.#documents.length);
+    return (slot) => {
+      answers[slot] ||= accept(this.#documents[slot]!.key) ? 1 : 2;
+      return answers[slot] === 1;
+    };
   }
 
   /**
    * Finds the tools whose name or alias begins with the query, if that is one word. They rank above all others when the
    * query looks like a part of a name: it has a separator, or no tool has the word.
    */
-  #raisePrefixMatches(query: string, scores: Float32Array, accept: Accept): void {
+  #raisePrefixMatches(query: string, scores: Float32Array, accept: SlotTest): void {
     const start = literalSpelling(query);
     if (start.length < 2 || start.length > MAX_PREFIX_LENGTH || NO_PREFIX.test(start)) return;
-    const isKnownWord = queryTerms(query).every(({ term }) => this.#isKnown(term, accept));
+    const isKnownWord = queryTerms(query).every(({ term }) => this.#postings.isIn(term, accept));
     const isName = /[^\p{L}\p{N}]/u.test(start) || !isKnownWord;
     const found = new Set<number>();
     for (const [spelling, slots] of this.#named)

@@ -56,6 +56,24 @@ it("lets a call go on when it is allowed, and answers a second decision with 409
   expect((await server.ask(`/api/approvals/${id}`)).body.state).toBe("allowed");
 });
 
+it("tells whoever may approve that questions changed, without saying which, and nobody else", async () => {
+  const tokens = [await server.issue({ approve: ["erase"] }), await server.issue({ tools: ["add"] })];
+  const [approver, other] = await Promise.all(
+    tokens.map(async (token) => new StreamReader(await server.fetch("/api/events", { token }))),
+  );
+  const call = server.call("wipe");
+  const { id } = await question();
+  expect((await approver!.until("approval.changed")).data).toEqual({});
+  await decide(id, { decision: "deny" });
+  await call;
+  const body = { arguments: { a: 1 } };
+  await server.ask("/api/tools/add/calls", { method: "POST", body, token: tokens[1]! });
+  const heard: string[] = [];
+  while (heard.at(-1) !== "call.completed") heard.push((await other!.next())!.event);
+  expect(heard).not.toContain("approval.changed");
+  for (const reader of [approver, other]) await reader!.cancel();
+});
+
 it("hands the reason of a denial to the caller", async () => {
   const call = server.call("wipe");
   const { id } = await question();

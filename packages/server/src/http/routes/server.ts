@@ -175,7 +175,8 @@ export function eventRoute({ feed, authenticator }: HttpServices): Route {
         "`expert.removed`, `mcp.server`, `mcp.file`, `client.connected`, `reload.started`, `reload.finished` and `reload.failed`. It opens with `ready`.",
         "A reader that comes back with",
         "`Last-Event-ID` is given what it missed, or `reset` when that is not known any more: then it reads the lists",
-        "anew. Events hold ids and summaries. An admin is told of everything, any other token of its own calls.",
+        "anew. Events hold ids and summaries. An admin is told of everything, any other token of its own calls,",
+        "and one with a grant to approve that questions changed, without saying which.",
       ].join(" "),
       tokenInQuery: true,
       query: {

@@ -24,9 +24,8 @@ import { ManagedServer } from "./managed-server.ts";
 import type { LogLine } from "./process/recent-lines.ts";
 import { filesOfServer } from "./process/server-files.ts";
 import type { McpServersOptions, ServerContext } from "./server-context.ts";
+import type { McpServerView, McpToolView } from "./server-schemas.ts";
 import {
-  type McpServerView,
-  type McpToolView,
   refuseDoubles,
   requireSignIn,
   requireTool,

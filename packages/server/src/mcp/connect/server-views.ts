@@ -1,79 +1,15 @@
 import { McpServerError, type ToolOverride } from "../../store/index.ts";
-import { instructionsAsTool, ownMember, type RefusedItem, type UpstreamTool } from "./catalogue/catalogue.ts";
+import { instructionsAsTool, ownMember, type UpstreamTool } from "./catalogue/catalogue.ts";
 import { isOffered } from "./catalogue/tool.ts";
-import { hashOfPin, pinOf, type ToolPin } from "./catalogue/tool-approvals.ts";
-import { type UncheckedItem, uncheckedIn } from "./catalogue/usable-schema.ts";
+import { hashOfPin, pinOf } from "./catalogue/tool-approvals.ts";
+import { uncheckedIn } from "./catalogue/usable-schema.ts";
 import { isLocal, type ServerEntry } from "./config/entry.ts";
 import { shownEntry } from "./config/secret-values.ts";
 import { commandFor, notSignedIn } from "./failures.ts";
 import type { ManagedServer } from "./managed-server.ts";
-import type { SignIn, SignInView } from "./sign-in/sign-in.ts";
+import type { McpServerView, McpToolView } from "./server-schemas.ts";
+import type { SignIn } from "./sign-in/sign-in.ts";
 import { canSignIn } from "./sign-in/stored-sign-in.ts";
-import type { UpstreamStatus } from "./upstream.ts";
-
-/** A server as the API and the console show it. */
-export interface McpServerView extends UpstreamStatus {
-  readonly key: string;
-  /** `file`: the entry is in `mcp.json` and must be changed there. */
-  readonly place: "file" | "store";
-  readonly enabled: boolean;
-  /**
-   * What is wrong with its entry as it is written now, while the server still uses the last valid one. Otherwise, which of
-   * its lists were not read completely, and why.
-   */
-  readonly problem?: string | undefined;
-  readonly problemOf?: "entry" | "lists" | undefined;
-  /** The entry with its secret values hidden. */
-  readonly entry: object;
-  /** The number of usable tools. */
-  readonly tools: number;
-  /** The number of tools that its entry allows but that cannot be used; `refused` says why. */
-  readonly leftOut: number;
-  readonly quarantined: number;
-  /** The estimated tokens of the definitions of its usable tools. */
-  readonly tokens: number;
-  readonly instructions?: InstructionsView | undefined;
-  readonly prompts: number;
-  readonly resources: number;
-  /** Listed tools, prompts and resources that cannot be used. */
-  readonly refused: readonly RefusedItem[];
-  /** Only for a server that keeps its callers apart: how many connections they have. */
-  readonly connections?: number | undefined;
-  /** Only for a server at an address whose entry has no credentials, and for an API whose entry asks for a sign-in. */
-  readonly signIn?: SignInView | undefined;
-}
-
-/** What clients are told about a server. */
-interface InstructionsView {
-  readonly text: string;
-  readonly from: "entry" | "server";
-  /** What the server says now, which nobody has approved yet. The hash identifies it, as it does for a tool. */
-  readonly changed?: { readonly text: string; readonly hash: string } | undefined;
-}
-
-export interface McpToolView {
-  /** The name that the server gives the tool. */
-  readonly name: string;
-  /** The name of the tool on the rack. */
-  readonly rackName: string;
-  readonly description?: string | undefined;
-  /** The estimated tokens of its definition on the rack. */
-  readonly tokens?: number | undefined;
-  /**
-   * The hash of the tool's current definition. A person who approves the tool sends the hash to say which
-   * definition they saw.
-   */
-  readonly hash: string;
-  /** Whether the entry allows the tool and the tool can be used. */
-  readonly offered: boolean;
-  readonly pin: ToolPin["state"];
-  /** For an offered tool: the parts of its schemas that the rack does not check. */
-  readonly unchecked: readonly UncheckedItem[];
-  readonly changes: ToolPin["changes"];
-  readonly approvedAt?: number | undefined;
-  readonly approvedBy?: string | undefined;
-  readonly override: ToolOverride;
-}
 
 /** `owner`: the id of the token that looks, where each token signs in for itself. */
 export function viewOf(server: ManagedServer, owner: string): McpServerView {
@@ -110,7 +46,7 @@ function instructionsView({
   upstream,
   pins,
   context,
-}: ManagedServer): InstructionsView | undefined {
+}: ManagedServer): McpServerView["instructions"] {
   const given = instructionsAsTool(upstream.catalogue);
   const isChanged = given !== undefined && pins.of(given).state === "quarantined";
   const changed = isChanged

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ToolContext } from "@toolrack/core";
 import { problemOfCircle, problemOfOwnEntry, problemOfStart } from "../../calls/index.ts";
-import { type ReasonDetails, reasonOf, unlessAborted } from "../../helpers/index.ts";
+import { reasonOf, unlessAborted } from "../../helpers/index.ts";
 import { readServerAddress } from "../../helpers/server-address.ts";
 import { type ListName, lists } from "../wire/index.ts";
 import {
@@ -28,7 +28,6 @@ import {
   refuseCircle,
   refusedCredentials,
   type ServerReason,
-  type ServerReasonCode,
   stateAfter,
   UpstreamError,
   waitWanted,
@@ -44,39 +43,10 @@ import {
 } from "./protocol/messages.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
 import type { ServerContext } from "./server-context.ts";
+import type { UpstreamStatus } from "./server-schemas.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
-export type UpstreamState = "starting" | "ready" | "needs-auth" | "backoff" | "failed" | "disabled";
-
-/** The state of a server for the API and the console. */
-export interface UpstreamStatus {
-  readonly state: UpstreamState;
-  /** Why the server is not ready. */
-  readonly reason?: string | undefined;
-  readonly reasonCode?: ServerReasonCode | undefined;
-  readonly reasonDetails?: ReasonDetails | undefined;
-  /** When the server entered this state. All times are milliseconds since the epoch. */
-  readonly since: number;
-  /** Whether the server's process was ended because nobody called it. The next call starts it again. */
-  readonly resting: boolean;
-  /**
-   * `closed`: calls are sent. `open`: calls fail at once. `half-open`: the server is being started again after
-   * a failure.
-   */
-  readonly circuit: "closed" | "open" | "half-open";
-  /** The number of failures in a row. */
-  readonly failures: number;
-  readonly nextAttemptAt?: number | undefined;
-  readonly transport: Verdict["transport"];
-  readonly era?: Verdict["era"] | undefined;
-  readonly protocolVersion?: string | undefined;
-  readonly serverInfo?: { readonly name: string; readonly version: string } | undefined;
-  readonly pid?: number | undefined;
-  readonly inFlight: number;
-  readonly waiting: number;
-  /** How many lines on its standard output were no messages. */
-  readonly noise: number;
-}
+type UpstreamState = UpstreamStatus["state"];
 
 /** The server that a connection belongs to. */
 export interface UpstreamOwner {

@@ -110,10 +110,11 @@ export function toolListBytes(
   isForRack = false,
 ): Buffer {
   const { pages, tools, plain } = lists.of(caller);
-  const { items, start, nextCursor } = pageOf("tools", tools, ({ name }) => name, cursor);
+  const start = startOf("tools", tools, nameOf, cursor);
   const key = `${codec.era} ${start}`;
   const known = isForRack ? undefined : pages.get(key);
   if (known !== undefined) return known;
+  const { items, nextCursor } = pageFrom(start, "tools", tools, nameOf);
   const result = {
     tools: items.map((tool) => codec.listed((isForRack ? plain.get(tool.name) : undefined) ?? tool)),
     ...(nextCursor === undefined ? {} : { nextCursor }),
@@ -128,30 +129,55 @@ export function toolListBytes(
 /** How many items one page holds. */
 const PAGE_SIZE = 1000;
 
+function nameOf({ name }: ListedTool): string {
+  return name;
+}
+
+/** The position in a list, sorted by `keyOf`, of the first item behind a cursor that `pageFrom` made. */
+function startOf<Item>(
+  list: string,
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+  cursor: string | undefined,
+): number {
+  if (cursor === undefined) return 0;
+  const prefix = `${list} after:`;
+  const text = Buffer.from(cursor, "base64url").toString("utf8");
+  if (!text.startsWith(prefix)) {
+    throw invalidParams("This cursor is not one of this list. Begin the list again without a cursor.");
+  }
+  const start = items.findIndex((item) => keyOf(item) > text.slice(prefix.length));
+  return start === -1 ? items.length : start;
+}
+
+interface Page<Item> {
+  readonly items: readonly Item[];
+  readonly nextCursor?: string;
+}
+
 /**
- * A page of a list that is sorted by `keyOf`. The cursor holds the name of the list and the key of the last
- * item of the page before. So the cursor stays valid when items are added or removed, and is refused for any
- * other list.
+ * The cursor holds the name of the list and the key of the last item of the page before. So the cursor stays valid when
+ * items are added or removed, and is refused for any other list.
  */
+function pageFrom<Item>(
+  start: number,
+  list: string,
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+): Page<Item> {
+  const page = items.slice(start, start + PAGE_SIZE);
+  const last = page.at(-1);
+  if (start + PAGE_SIZE >= items.length || last === undefined) return { items: page };
+  const nextCursor = Buffer.from(`${list} after:${keyOf(last)}`).toString("base64url");
+  return { items: page, nextCursor };
+}
+
+/** The page of a list that begins behind a cursor. */
 export function pageOf<Item>(
   list: string,
   items: readonly Item[],
   keyOf: (item: Item) => string,
   cursor: string | undefined,
-): { readonly items: readonly Item[]; readonly start: number; readonly nextCursor?: string } {
-  const prefix = `${list} after:`;
-  let start = 0;
-  if (cursor !== undefined) {
-    const text = Buffer.from(cursor, "base64url").toString("utf8");
-    if (!text.startsWith(prefix)) {
-      throw invalidParams("This cursor is not one of this list. Begin the list again without a cursor.");
-    }
-    start = items.findIndex((item) => keyOf(item) > text.slice(prefix.length));
-    if (start === -1) start = items.length;
-  }
-  const page = items.slice(start, start + PAGE_SIZE);
-  const last = page.at(-1);
-  if (start + PAGE_SIZE >= items.length || last === undefined) return { items: page, start };
-  const nextCursor = Buffer.from(prefix + keyOf(last)).toString("base64url");
-  return { items: page, start, nextCursor };
+): Page<Item> {
+  return pageFrom(startOf(list, items, keyOf, cursor), list, items, keyOf);
 }

@@ -13,13 +13,13 @@ const HIDDEN = "[hidden]";
  * variables and headers, the client secret, and arguments with secret names. References to secrets are shown.
  * An invalid entry may have any shape, so every part is checked.
  */
-export function shownEntry(entry: unknown): object {
+export function shownEntry(entry: unknown): Readonly<Record<string, unknown>> {
   if (!isRecord(entry)) return {};
   const { args, env, headers, toolrack, api } = entry;
   const parts = { args: Array.isArray(args) ? shownArguments(args) : hidden(args), env: hidden(env) };
   const oauth = isRecord(toolrack) ? { toolrack: { ...toolrack, ...shownOAuth(toolrack.oauth) } } : {};
   const shown = { ...entry, ...defined({ ...parts, headers: hidden(headers) }), ...oauth };
-  if (!isRecord(api) || api.auth === undefined) return redact(shown) as object; // A copy of the same shape.
+  if (!isRecord(api) || api.auth === undefined) return redact(shown) as typeof shown; // A copy of the same shape.
   // `redact` would take all of `auth` for a secret, because of its name.
   const { auth, ...others } = api;
   const redacted = redact({ ...shown, api: others }) as Readonly<Record<string, object>>; // `redact` keeps the members of an object.

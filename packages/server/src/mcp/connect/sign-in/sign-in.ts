@@ -10,6 +10,7 @@ import type { OAuthEntry, ServerEntry } from "../config/entry.ts";
 import { expandAll, resolveEntry } from "../config/resolve-entry.ts";
 import { ConfigurationError, commandFor, sentence, UpstreamError } from "../failures.ts";
 import type { ServerContext } from "../server-context.ts";
+import type { SignInView } from "../server-schemas.ts";
 import type { BegunSignIn } from "./oauth-flow.ts";
 import { joinScopes, type KeptSignIn, type SignInTarget, type SignInVault } from "./stored-sign-in.ts";
 
@@ -22,15 +23,6 @@ export interface SignInOwner {
   readonly place: string;
   /** Its catalogue has what the description of an API says about the sign-in, once that has been read. */
   readonly upstream: { readonly catalogue: Pick<Catalogue, "signIn"> };
-}
-
-/** The state of a sign-in for the API and the console. */
-export interface SignInView {
-  readonly signedIn: boolean;
-  /** Whether a person was sent to sign in and has not come back, or the code is being exchanged for tokens. */
-  readonly pending: boolean;
-  /** Why the last attempt failed. */
-  readonly problem?: string | undefined;
 }
 
 interface Pending {
