@@ -126,13 +126,14 @@ describeConsole(
       await page.getByRole("button", { name: "Save" }).click();
       await expect.poll(() => instructionsOf(server(), id)).toBe("Mine again");
 
-      // The page has not heard of it: the server refuses.
-      await page.route("**/api/skills/*", (route) =>
-        route.request().method() === "GET" ? route.abort() : route.continue(),
-      );
+      // The page hears nothing of it before it saves: the server refuses.
+      let saves = false;
+      await page.route("**/api/skills/*", (route) => {
+        saves ||= route.request().method() === "PATCH";
+        return saves ? route.continue() : route.abort();
+      });
       await text.fill("Mine once more");
       await change(server(), `/api/skills/${id}`, { instructions: "Theirs once more" });
-      await page.unroute("**/api/skills/*");
       await page.getByRole("button", { name: "Save" }).click();
       await conflict.getByText(/removed:\s*Theirs once more$/).waitFor();
       expect(await instructionsOf(server(), id)).toBe("Theirs once more");

@@ -1,4 +1,5 @@
 import { mcpServer, mcpServerTool } from "../../mcp/connect/index.ts";
+import { connectedClient } from "../../mcp/wire/index.ts";
 import { s } from "../wire/index.ts";
 import { callSchemas } from "./calls.ts";
 import { skillSchemas } from "./skills.ts";
@@ -165,19 +166,7 @@ export const schemas: Readonly<Record<string, s.Schema>> = {
     },
     "A lane, as the server that answers sees it.",
   ),
-  Client: s.object(
-    {
-      name: s.text(),
-      "version?": s.text(),
-      transport: s.choice(["http", "stdio"]),
-      era: s.choice(["legacy", "modern"], "`modern`: version 2026-07-28 of the protocol."),
-      caller: s.text("Which token it bears, as records name it."),
-      "expert?": s.text("The expert that it uses instead of the whole rack."),
-      lastSeenAt: s.moment(),
-      "stale?": s.boolean("It listed the tools before they changed last, and has not since."),
-    },
-    "A program that has spoken to the rack over MCP.",
-  ),
+  Client: connectedClient,
   Overview: s.object({
     tools: s.object({
       ready: s.count(),

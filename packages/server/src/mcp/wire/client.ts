@@ -1,24 +1,24 @@
 import type { ClientMethod } from "@toolrack/core";
+import * as s from "../../helpers/schema.ts";
 
 /** Which kind of MCP a client speaks: `legacy` has a handshake and sessions, `modern` has neither. */
 export type Era = "legacy" | "modern";
 
-/** A program that has spoken to the rack over MCP. */
-export interface ConnectedClient {
-  readonly name: string;
-  readonly version?: string;
-  /** `stdio`: a client that has joined the server by `toolrack mcp`. */
-  readonly transport: "http" | "stdio";
-  readonly era: Era;
-  /** The name of the client's token, as in call records. */
-  readonly caller: string;
-  /** The expert that the client is connected to instead of the whole rack. */
-  readonly expert?: string;
-  /** Milliseconds since the epoch. */
-  readonly lastSeenAt: number;
-  /** True when the tools have changed since the client last listed them. */
-  readonly stale?: true;
-}
+/** A program that has spoken to the rack over MCP, as the API shows it. `stdio`: it has joined the server by `toolrack mcp`. */
+export const connectedClient = s.object(
+  {
+    name: s.text(),
+    "version?": s.text(),
+    transport: s.choice(["http", "stdio"]),
+    era: s.choice(["legacy", "modern"], "`modern`: version 2026-07-28 of the protocol."),
+    caller: s.text("Which token it bears, as records name it."),
+    "expert?": s.text("The expert that it uses instead of the whole rack."),
+    lastSeenAt: s.moment(),
+    "stale?": s.boolean("It listed the tools before they changed last, and has not since."),
+  },
+  "A program that has spoken to the rack over MCP.",
+);
+export type ConnectedClient = s.ValueOf<typeof connectedClient>;
 
 /** The name and version that a client sends about itself. */
 export interface ClientInfo {

@@ -1,5 +1,5 @@
 export type { ClientAbilities, ClientInfo, ConnectedClient, Era, NeededAbility } from "./client.ts";
-export { missingAbility } from "./client.ts";
+export { connectedClient, missingAbility } from "./client.ts";
 export {
   decodeHeader,
   encodeHeader,
