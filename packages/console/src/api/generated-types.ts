@@ -759,7 +759,7 @@ export interface ToolSummary {
 }
 
 export interface Answers {
-  readonly "GET /api/files": { readonly files: readonly FileReport[] };
+  readonly "GET /api/files": { readonly files: readonly FileReport[]; readonly total: number };
   readonly "POST /api/reload": LoadReport;
   readonly "GET /api/server": Server;
   readonly "GET /api/reloads": { readonly items: readonly Reload[] };

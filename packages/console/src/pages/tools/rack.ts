@@ -59,7 +59,9 @@ function filterOf({ q, show, tag, source }: LocationQuery): object {
 }
 
 async function readTroubled(signal: AbortSignal): Promise<readonly FileReport[]> {
-  const { files } = await unlessForbidden(request("GET /api/files", { signal }), { files: [] });
+  const { files } = await unlessForbidden(request("GET /api/files", { query: { problems: true }, signal }), {
+    files: [],
+  });
   return files.filter(({ status }) => status === "failed" || status === "stale");
 }
 

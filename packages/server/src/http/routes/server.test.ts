@@ -251,8 +251,11 @@ describe("files", () => {
     expect(broken.body.files.find(({ file }: { file: string }) => file === "tools/hello.ts").status).toBe(
       "stale",
     );
-    const { files } = (await server.ask("/api/files")).body;
-    const { failure } = files.find(({ file }: { file: string }) => file === "tools/hello.ts");
+    const { files, total } = (await server.ask("/api/files?problems=true")).body;
+    expect(total).toBe(2);
+    expect(files).toHaveLength(1);
+    const { file, failure } = files[0];
+    expect(file).toBe("tools/hello.ts");
     expect(failure).toMatchObject({
       line: 1,
       frame: expect.stringMatching(/^> 1 \| export const schema = \{;\n {4}\| {24}\^$/),

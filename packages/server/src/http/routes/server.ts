@@ -35,8 +35,19 @@ export function serverRoutes(services: HttpServices, describe: () => unknown): R
       },
     }),
     file("GET /api/files", "listFiles", "The tool files and what became of each", {
-      answer: ["The files as they stand.", s.object({ files: s.list(s.ref("FileReport")) })],
-      handle: () => ({ files: files.report() }),
+      query: {
+        problems: s.boolean("Only files that could not be loaded or have warnings.", { default: false }),
+      },
+      answer: [
+        "The files as they stand.",
+        s.object({ files: s.list(s.ref("FileReport")), total: s.count() }),
+      ],
+      handle({ query: { problems } }) {
+        const all = files.report();
+        const wrong = () =>
+          all.filter(({ failure, warnings }) => failure !== undefined || warnings.length > 0);
+        return { files: problems ? wrong() : all, total: all.length };
+      },
     }),
     file("POST /api/reload", "reload", "Brings the rack in step with the tool files", {
       optionalBody: { type: "object", additionalProperties: false },
