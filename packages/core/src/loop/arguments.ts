@@ -129,13 +129,24 @@ function numberMark(number: number): number {
   return Math.imul((number * 1009) | 0, 0x85ebca77);
 }
 
-/** Ends soon, also in a value that contains itself. */
+/**
+ * Ends soon, also in a value that contains itself. The items of a list are alike, so the first and the last stand for all:
+ * with every one looked at, by keys that are texts, a call with nested arguments in a session took twice as long (1.6 →
+ * 3.2 µs). What is very large as a whole is counted when it is validated, and never held.
+ */
 function addSize(value: unknown): void {
   size += typeof value === "string" ? value.length : 8;
-  if (typeof value !== "object" || value === null) return;
-  for (const key in value) {
-    if (size > mostHeld) return;
-    addSize((value as Record<string, unknown>)[key]); // Any object may be read by its own keys.
+  if (size > mostHeld) return;
+  if (Array.isArray(value)) {
+    const before = size;
+    if (value.length > 0) addSize(value[0]);
+    if (value.length > 1) addSize(value.at(-1));
+    if (value.length > 2) size = before + ((size - before) * value.length) / 2;
+  } else if (typeof value === "object" && value !== null) {
+    for (const key in value) {
+      if (size > mostHeld) return;
+      addSize((value as Record<string, unknown>)[key]); // Any object may be read by its own keys.
+    }
   }
 }
 

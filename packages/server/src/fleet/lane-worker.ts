@@ -231,19 +231,23 @@ export class LaneWorker {
     if (!isBorrowed && !(await this.#take(handover, text, job.age))) return;
     const performed: Performed = { server, events: [], timer: undefined, pause: undefined };
     this.#performed.set(callId, performed);
-    const taking = isBorrowed && setTimeout(() => void this.#takeBorrowed(handover, text), TAKE_AFTER);
+    const taking = isBorrowed
+      ? setTimeout(() => void this.#takeBorrowed(handover, text), TAKE_AFTER)
+      : undefined;
     // Most calls have ended before it would be told that they began.
     const telling = setTimeout(() => this.#tell(server, callId, { kind: "began" }), TELL_EVERY);
     try {
       const recording = enter(handover);
       const outcome = await registry.perform(call, this.#linkOf(handover));
+      // From here on, the record takes the call.
+      clearTimeout(taking);
       const { recorded, isTaken } = await recording;
       if (isTaken) return;
       await calls.lanes.commit(callId);
       this.#flush(callId, performed);
       this.#tell(server, callId, { kind: "ended", performed: outcome, isRecorded: recorded });
     } finally {
-      if (taking) clearTimeout(taking);
+      clearTimeout(taking);
       clearTimeout(telling);
       clearTimeout(performed.timer);
       this.#performed.delete(callId);
