@@ -93,7 +93,7 @@ async function fillOthers(options: StoreOptions, size: number): Promise<void> {
 async function spread(db: StoreDatabase, size: number): Promise<void> {
   const start = Date.now() - DAYS * DAY;
   const at = (id: string, words: string) => {
-    const number = sql`cast(substr(${sql.ref(id)}, ${sql.lit(words.length + 1)}) as integer)`;
+    const number = sql`cast(substr(${sql.ref(id)}, ${sql.lit(words.length + 1)}) as bigint)`;
     return sql<number>`${sql.lit(start)} + cast(${number} * ${sql.lit((DAYS * DAY) / size)} as bigint)`;
   };
   await db

@@ -69,6 +69,8 @@ export class OpenCall {
   #writing: Promise<void> | undefined;
   /** Whether its row is written, so that a worker may take it. */
   #isHanded = false;
+  /** Whether it may be put into a queue: its row is written, or whoever performs it may write the row. */
+  #mayLeave = false;
   /** The queue it stands in. */
   #queue: string | undefined;
   /** Whether it was put into a queue, which may have lost it. */
@@ -135,9 +137,11 @@ export class OpenCall {
     note(callId, lane);
     if (!isUnwritten || this.#handover.length > LONGEST_JOB) {
       await this.#write();
+      this.#mayLeave = true;
       this.enqueue();
       return;
     }
+    this.#mayLeave = true;
     this.enqueue();
     if (this.isHomeless) await this.#write();
     else
@@ -176,11 +180,11 @@ export class OpenCall {
   }
 
   /**
-   * Puts the call into the queue of the workers that have its tool, where there are some, unless a worker has it. Putting it
-   * there twice changes nothing.
+   * Puts the call into the queue of the workers that have its tool, where there are some, unless a worker has it or its id is
+   * not claimed yet. Putting it there twice changes nothing.
    */
   enqueue(): void {
-    if (this.#worker !== undefined) return;
+    if (this.#worker !== undefined || !this.#mayLeave) return;
     const { link, directory, logger } = this.#parts;
     const { callId, lane } = this;
     const { tool } = this.#handed;

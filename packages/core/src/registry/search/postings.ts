@@ -28,10 +28,11 @@ export class Postings {
   readonly #numbers = new Map<string, number>();
   readonly #terms: string[] = [];
   readonly #freeNumbers: number[] = [];
-  /** For each term the documents that have it, by slot: 8 bytes each, a tenth of a `Map`. */
+  /** For each term the documents that have it, in any order: 8 bytes each, a tenth of a `Map`. */
   readonly #lists: number[][] = [];
-  /** The numbers of the terms of each document. */
+  /** The numbers of the terms of each document, and its places in their lists. */
   readonly #documents: (Uint32Array | undefined)[] = [];
+  readonly #places: (Uint32Array | undefined)[] = [];
   #lengths = new Float64Array(0);
   #total = 0;
   #size = 0;
@@ -54,11 +55,13 @@ export class Postings {
   /** `length` and `counts`: whole numbers, so that sums are the same in any order. The slot must be empty. */
   add(slot: number, { length, counts }: TermCounts): void {
     const numbers = new Uint32Array(counts.size);
+    const places = new Uint32Array(counts.size);
     let at = 0;
     for (const [term, count] of counts) {
       const number = this.#numberOf(term);
-      insert(this.#lists[number]!, (slot << SLOT_SHIFT) | Math.min(count, MOST_WEIGHT));
-      numbers[at++] = number;
+      const posting = (slot << SLOT_SHIFT) | Math.min(count, MOST_WEIGHT);
+      numbers[at] = number;
+      places[at++] = this.#lists[number]!.push(posting) - 1;
     }
     if (slot >= this.#lengths.length) {
       const longer = new Float64Array(2 * slot + 64);
@@ -66,21 +69,32 @@ export class Postings {
       this.#lengths = longer;
     }
     this.#documents[slot] = numbers;
+    this.#places[slot] = places;
     this.#lengths[slot] = length;
     this.#total += length;
     this.#size++;
   }
 
   remove(slot: number): void {
-    for (const number of this.#documents[slot] ?? []) {
+    const numbers = this.#documents[slot];
+    const places = this.#places[slot];
+    if (numbers === undefined || places === undefined) return;
+    for (const [at, number] of numbers.entries()) {
       const list = this.#lists[number]!;
-      list.splice(placeOf(list, slot << SLOT_SHIFT), 1);
+      const place = places[at]!;
+      // The last one takes the place: of a term that all tools have, moving all behind it takes long.
+      const last = list.pop()!;
+      if (place < list.length) {
+        list[place] = last;
+        const moved = last >> SLOT_SHIFT;
+        this.#places[moved]![this.#documents[moved]!.indexOf(number)] = place;
+      }
       if (list.length > 0) continue;
       this.#numbers.delete(this.#terms[number]!);
       this.#freeNumbers.push(number);
     }
-    if (this.#documents[slot] === undefined) return;
     this.#documents[slot] = undefined;
+    this.#places[slot] = undefined;
     this.#total -= this.#lengths[slot]!;
     this.#size--;
   }
@@ -143,24 +157,6 @@ export class Postings {
     this.#lists[number] = [];
     return number;
   }
-}
-
-/** Most documents take the next slot and are put last. */
-function insert(list: number[], posting: number): void {
-  if (list.length === 0 || list[list.length - 1]! < posting) list.push(posting);
-  else list.splice(placeOf(list, posting), 0, posting);
-}
-
-/** The place of the first entry that is not below `value`. */
-function placeOf(list: readonly number[], value: number): number {
-  let from = 0;
-  let to = list.length;
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    if (list[middle]! < value) from = middle + 1;
-    else to = middle;
-  }
-  return from;
 }
 
 /**

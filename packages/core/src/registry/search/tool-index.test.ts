@@ -393,3 +393,16 @@ describe("the beginning of a name", () => {
     expect(two.search("file").map(({ key }) => key)).toEqual(["b", "a", "c"]);
   });
 });
+
+test("replaces tens of thousands of documents with the same words in about the time that adding them took", () => {
+  const index = new ToolIndex();
+  const description = "Gets the weather report of a city and sends it by mail to a list of customers.";
+  const addAll = () => {
+    for (let n = 0; n < 30_000; n++) index.add({ key: `tool_${n}`, name: `tool_${n}`, description });
+  };
+  const added = cpuTime(addAll);
+  const replaced = cpuTime(addAll);
+  expect(replaced / added).toBeLessThan(4);
+  for (let n = 0; n < 30_000; n += 2) index.remove(`tool_${n}`);
+  expect(index.search("weather report", { limit: 30_000 })).toHaveLength(15_000);
+});

@@ -226,6 +226,26 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     expect(linesOf(workspace.directory, "begun.txt").filter((n) => n === "300")).toEqual(["300"]);
   });
 
+  it("runs no call before the id that its caller chose is claimed, though it may run twice", async () => {
+    const { default: pg } = await import("pg");
+    const client = new pg.Client(env.DATABASE_URL);
+    await client.connect();
+    await client.query("begin; lock table calls in share row exclusive mode");
+    const claimed = server.call("again", { n: 700 }, { callId: "claimed-late" });
+    const isUnderWay = async () => (await server.ask("/api/nodes")).body.items[0].calls > 0;
+    while (!(await isUnderWay())) await sleep(20);
+    // Whatever waits is put into its queue anew.
+    await queue.goAway();
+    await queue.comeBack();
+    const other = server.call("again", { n: 701 });
+    const begun = () => linesOf(workspace.directory, "begun.txt");
+    while (!begun().includes("701")) await sleep(20);
+    expect(begun()).not.toContain("700");
+    await client.query("rollback");
+    await client.end();
+    for (const { body } of [await claimed, await other]) expect(body.status).toBe("completed");
+  });
+
   it("gives a call to no worker with another version of the tool", async () => {
     await Promise.all(workers.map((worker) => worker.end("SIGTERM")));
     await workspace.write("tools/all.ts", `${laneTools}\n// another version`);
