@@ -59,12 +59,11 @@ export class CallTable {
     const counts = new CallCounts(this.#part).add(rows);
     if (await this.#writeTogether(rows, replaced, counts)) return;
     const isReplacing = Object.keys(replaced).length > 0;
+    const inserts = splitRows(rows).map((group) => this.#insert(group));
     if (this.#engine === "sqlite" && !isReplacing) {
-      const inserts = rows.map((row) => this.#insert([row]));
       await this.#db.executeQuery(together([...inserts, ...counts.statements("sqlite")]));
       return;
     }
-    const inserts = splitRows(rows).map((group) => this.#insert(group));
     const [only] = inserts;
     // One statement is a transaction of its own. Rows of running calls are not counted.
     if (!isReplacing && inserts.length === 1 && only !== undefined && counts.isEmpty) {
