@@ -239,16 +239,18 @@ describe("a request that the client sends again", () => {
     ["/v1/chat/completions", { messages: [{ role: "user", content: "over a restart" }] }],
     ["/v1/responses", { input: "over a restart" }],
   ])("after a restart calls no tool again: %s", async (path, said) => {
-    rack.script(() => called(["write", { text: "hold-restart" }]));
+    // Each has a hold of its own: one that was let go stays so.
+    const text = `hold over a restart: ${path}`;
+    rack.script(() => called(["write", { text }]));
     const send = async (headers = {}) => {
       const answer = await rack.ask(path, { headers, body: { model: "model-a", ...said } });
       return { ...answer, text: JSON.stringify(answer.choices ?? answer.output) };
     };
     const first = send();
-    await rack.hold.started("hold-restart");
+    await rack.hold.started(text);
     const closed = rack.serving.close();
     expect(await first).toMatchObject({ toolrack: { error: { code: "stopping" } } });
-    rack.hold.release("hold-restart");
+    rack.hold.release(text);
     await closed;
     await rack.open();
     rack.ran.length = 0;
