@@ -94,8 +94,9 @@ function markOf(value: unknown, depth = 0): number {
   if (typeof value !== "object" || value === null) return 0x9011;
   if (Array.isArray(value)) {
     addSize(value);
-    const first = depth < deepestMark && value.length > 0 ? markOf(value[0], deepestMark) : 0;
-    return Math.imul(value.length + 1, 0x2c1b3c6d) ^ first;
+    const [first] = value;
+    const firstMark = depth < deepestMark && typeof first !== "object" ? markOf(first, deepestMark) : 0;
+    return Math.imul(value.length + 1, 0x2c1b3c6d) ^ firstMark;
   }
   let sum = 0x0b1e;
   if (depth >= deepestMark) {
