@@ -53,6 +53,8 @@ const DAY = 24 * 60 * 60_000;
 const SECOND = 1_000;
 /** How often it is looked whether records take too many bytes: a server that is kept busy writes some megabytes a second. */
 const LOOK = 5 * SECOND;
+/** The same where no call has ended since: an idle server leaves its database alone. */
+const IDLE_LOOK = 60 * SECOND;
 const HOUR = 60 * 60_000;
 
 /** Opens a workspace and serves it over HTTP. Leaves nothing open when it rejects. */
@@ -195,11 +197,18 @@ function keepRetention(store: Store, config: Config, logger: Logger): () => Prom
       });
   };
   const prune = () => run(() => store.prune({ maxAge: days * DAY, maxBytes, signal }));
+  let looked = { calls: 0, at: performance.now() };
+  const look = () => {
+    const now = { calls: store.calls.finishedCount, at: performance.now() };
+    if (now.calls === looked.calls && now.at - looked.at < IDLE_LOOK) return;
+    looked = now;
+    run(() => store.trim(maxBytes, signal));
+  };
   const timers = [
     // The server is ready first, however many records have expired while none ran.
     setTimeout(prune, SECOND),
     setInterval(prune, HOUR),
-    setInterval(() => run(() => store.trim(maxBytes, signal)), LOOK),
+    setInterval(look, LOOK),
   ];
   return async () => {
     for (const timer of timers) clearInterval(timer);

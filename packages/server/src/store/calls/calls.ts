@@ -67,6 +67,8 @@ export class CallRepository {
   readonly held: WaitingRecords;
   /** The calls that one process admits and another performs. */
   readonly lanes: LaneCalls;
+  /** How many calls have ended here. */
+  finishedCount = 0;
   #onRefused: RefusalListener = () => {};
   readonly #writer: CallWriter;
   /** One promise for each call whose blobs are being written, before its row is. */
@@ -127,6 +129,7 @@ export class CallRepository {
     details: EndingDetails = {},
   ): Promise<"safe" | "held" | "taken"> {
     const call = prepareFinished(record, result, this.#instance.id, details);
+    this.finishedCount++;
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
     const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
     return written.catch((error) => {
