@@ -202,7 +202,7 @@ function complaintKey(text: string, args: unknown): string {
     // A browser names what is on a page anew with each look at it: ref=e41.
     return named.has(word) && !all.endsWith("ref=", index) ? word : "";
   });
-  return hashText(/\p{L}/u.test(words) ? words.replace(/\s+/g, " ") : text);
+  return /\p{L}/u.test(words) ? hashText(words.replace(/\s+/g, " ")) : longTextKey(text);
 }
 
 const NUMBERED = /\w*\d\w*(?:[.,:-](?:\w*\d\w*|[0-9a-f]{4,}\b))*(?: (?:m?s|m?secs?|seconds?|minutes?)\b)?/g;
