@@ -205,11 +205,14 @@ describe("resultKey", () => {
       expect(exactKey(log(11))).not.toBe(exactKey(log(12)));
     });
 
-    it("costs no more when it is longer", () => {
+    it.each([
+      ["a text", "a line of text without numbers\n", false],
+      ["an error without any word", "404 17 23 5 81 1200 99 31 7 66\n", true],
+    ])("costs no more when it is longer: %s", (_name, line, isError) => {
       const cost = (length: number) => {
-        const long = "a line of text without numbers\n".repeat(length / 31);
+        const long = line.repeat(length / 31);
         return cpuTime(() => {
-          for (let turn = 0; turn < 200; turn++) resultKey(long);
+          for (let turn = 0; turn < 200; turn++) textKeys(long, at, isError);
         });
       };
       cost(20_000);
