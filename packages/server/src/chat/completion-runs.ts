@@ -94,6 +94,9 @@ export class CompletionRuns {
   readonly #known = new Set<CompletionRun>();
   /** Runs by their calls under way of tools that only read, and by the calls below those: what reads may call what does more. */
   readonly #reading = new Map<string, CompletionRun>();
+  #running = 0;
+  /** Only while a request is answered: all calls of the rack would pass through it. */
+  #unsubscribe: (() => void) | undefined;
   readonly #tools: KnownTools;
   readonly #marks: RequestMarks;
   readonly #joinsRepeats: boolean;
@@ -103,7 +106,6 @@ export class CompletionRuns {
     this.#tools = tools;
     this.#marks = new RequestMarks(store, logger);
     this.#joinsRepeats = joinsRepeats;
-    tools.subscribe(this.#noteInner, ["state"]);
   }
 
   /**
@@ -125,6 +127,8 @@ export class CompletionRuns {
   begin(identity: RequestIdentity, work: CompletionWork): CompletionRun {
     const isKnown = this.#joinsRepeats || identity.saysRepeats;
     const marks = isKnown ? this.#marks : undefined;
+    this.#running++;
+    this.#unsubscribe ??= this.#tools.subscribe(this.#noteInner, ["state"]);
     const run = new CompletionRun(identity, work, this.#tools, marks, this.#reading);
     if (!isKnown) return run;
     this.#known.add(run);
@@ -137,8 +141,16 @@ export class CompletionRuns {
       this.#makeRoom();
     };
     run.result.then(settle, () => settle());
+    run.result.then(this.#rest, this.#rest);
     return run;
   }
+
+  readonly #rest = (): void => {
+    if (--this.#running > 0) return;
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    this.#reading.clear();
+  };
 
   readonly #noteInner: RackListener = (event) => {
     if (event.type !== "state") return;
