@@ -49,15 +49,15 @@ export class WorkerChannel {
   /** Throws when the message is not JSON. Messages of one turn of the event loop are sent in one write. */
   send(message: HostMessage): void {
     const line = `${JSON.stringify(message)}\n`;
-    if (this.#outgoing === "") queueMicrotask(() => this.#flush());
+    if (this.#outgoing === "") queueMicrotask(this.#flush);
     this.#outgoing += line;
   }
 
-  #flush(): void {
+  readonly #flush = (): void => {
     const text = this.#outgoing;
     this.#outgoing = "";
     if (this.#socket.writable) this.#socket.write(text);
-  }
+  };
 }
 
 /** One JSON line from the host to a worker. */
