@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "@toolrack/core";
 import { Cron } from "croner";
-import { defined, reasonOf } from "../helpers/index.ts";
+import { defined, RecentMap, reasonOf } from "../helpers/index.ts";
 import type { ScheduleTiming } from "../store/index.ts";
 
 /** When to run, as the caller of `schedule_tool` writes it. Exactly one of the first four is given. */
@@ -56,13 +56,11 @@ export function timesFrom(timing: ScheduleTiming, first: number | undefined): re
   const times: number[] = [];
   for (let at = first; at !== undefined && times.length < MOST_TIMES; at = nextRunAt(timing, at, at))
     times.push(at);
-  if (knownTimes.size === MOST_KNOWN) knownTimes.clear();
   knownTimes.set(key, times);
   return times;
 }
 const MOST_TIMES = 5;
-const knownTimes = new Map<string, readonly number[]>();
-const MOST_KNOWN = 2_000;
+const knownTimes = new RecentMap<string, readonly number[]>(2_000);
 
 /** The first times to come of a schedule that would be made now. Throws like `parseTiming`. */
 export function previewTiming(given: GivenTiming, now: number): readonly number[] {

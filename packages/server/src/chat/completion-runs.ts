@@ -92,7 +92,7 @@ const RUN_SIZE = 4_000;
  */
 export class CompletionRuns {
   readonly #known = new Set<CompletionRun>();
-  /** Runs by their calls under way of tools that only read, and by the calls below those: what reads may call what does more. */
+  /** The run of each call under way of a tool that only reads, and of each call below it: such a tool may call one that does more. */
   readonly #reading = new Map<string, CompletionRun>();
   #running = 0;
   /** Only while a request is answered: all calls of the rack would pass through it. */

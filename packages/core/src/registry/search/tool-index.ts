@@ -233,7 +233,7 @@ export class ToolIndex {
     const words = wanted.filter((each) => each.isWord);
     const toleratesSlips = words.length <= MAX_WORDS_FOR_SIMILAR;
     return wanted.flatMap((each) => {
-      // A term of tools that the caller may not find is like one of none: else slips would tell what these say.
+      // A word that only hidden tools have counts as unknown: otherwise a misspelt word would show what they say.
       if (!each.isWord || !toleratesSlips || this.#postings.isIn(each.term, accept)) return each;
       const similar = similarTerms(each.term, this.#postings.terms(), each === words.at(-1), (term) =>
         this.#postings.isIn(term, accept),
@@ -257,7 +257,7 @@ export class ToolIndex {
     }
   }
 
-  /** Whether a document is accepted, which nobody is asked twice: it may take longer than all else of a search. */
+  /** Asks about each document once in a search: the answer may take longer than all else. */
   #askedOnce(accept: Accept): SlotTest {
     const answers = new Uint8Array(this.#documents.length);
     return (slot) => {
