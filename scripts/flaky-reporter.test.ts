@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startVitest, type TestModule } from "vitest/node";
@@ -45,6 +45,8 @@ describe("a run with one more attempt for each test", () => {
       },
     };
     const exitCode = process.exitCode;
+    const outerPlace = process.env.TOOLRACK_FAILURES;
+    process.env.TOOLRACK_FAILURES = join(folder, "failures.json");
     const vitest = await startVitest("test", [], {
       root: folder,
       config: false,
@@ -57,6 +59,8 @@ describe("a run with one more attempt for each test", () => {
     await vitest.close();
     // The run within says by it that it failed, as it should; this one did not.
     process.exitCode = exitCode;
+    if (outerPlace === undefined) delete process.env.TOOLRACK_FAILURES;
+    else process.env.TOOLRACK_FAILURES = outerPlace;
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -70,6 +74,14 @@ describe("a run with one more attempt for each test", () => {
   it("fails one that fails again, and leaves telling of it to others", () => {
     expect(failed).toEqual(["never holds"]);
     expect(said[0]).not.toContain("never holds");
+  });
+
+  it("leaves what failed, with its message, for the end of all checks", () => {
+    const { files, said: failures } = JSON.parse(readFileSync(join(folder, "failures.json"), "utf8"));
+    expect(files).toEqual([expect.stringMatching(/never\.test\.mjs$/)]);
+    expect(failures).toHaveLength(1);
+    expect(failures[0]).toContain("never.test.mjs > never holds");
+    expect(failures[0]).toContain("expected 'one' to be 'two'");
   });
 
   it("says nothing when every test held at once", () => {

@@ -14,7 +14,7 @@ export class FlakyReporter implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[] = []): void {
-    noteFailedFiles(modules, errors);
+    noteFailures(modules, errors);
     const flaky = modules
       .flatMap(({ children }) => [...children.allTests()])
       .filter((test) => test.diagnostic()?.flaky === true);
@@ -23,16 +23,23 @@ export class FlakyReporter implements Reporter {
 }
 
 /**
- * Names the files with a failed test for `scripts/test.mjs`, which runs a few of them again. An error that belongs to no
- * test could come from any file, so then none is named.
+ * Tells `scripts/test.mjs` what failed: it runs a few files again, and says at its very end what was wrong, where nobody
+ * has to look for it among thousands of lines. An error that belongs to no test could come from any file, so then no file
+ * is named.
  */
-function noteFailedFiles(modules: readonly TestModule[], errors: readonly unknown[]): void {
-  const place = process.env.TOOLRACK_FAILED_FILES;
-  if (place === undefined || errors.length > 0) return;
-  const failed = modules
-    .filter((module) => !module.ok())
-    .map(({ moduleId }) => relative(process.cwd(), moduleId));
-  writeFileSync(place, failed.join("\n"));
+function noteFailures(modules: readonly TestModule[], errors: readonly unknown[]): void {
+  const place = process.env.TOOLRACK_FAILURES;
+  if (place === undefined) return;
+  const failed = modules.filter((module) => !module.ok());
+  const files = errors.length > 0 ? [] : failed.map(fileOf);
+  const said = [
+    ...failed.flatMap(({ children }) => [...children.allTests("failed")].map(describe)),
+    ...failed.flatMap((module) =>
+      module.errors().map((error) => `\n  ${fileOf(module)}\n${indented(error)}`),
+    ),
+    ...errors.map((error) => `\n  An error that belongs to no test.\n${indented(error)}`),
+  ];
+  writeFileSync(place, JSON.stringify({ files, said }));
 }
 
 function reportOf(flaky: readonly TestCase[]): string {
@@ -46,8 +53,22 @@ function reportOf(flaky: readonly TestCase[]): string {
 }
 
 function describe(test: TestCase): string {
-  const place = `${relative(process.cwd(), test.module.moduleId)} > ${test.fullName}`;
   const [first] = test.result().errors ?? [];
-  const said = first === undefined ? "It left no message." : (first.stack ?? first.message);
-  return `\n  ${place}\n${said.replace(/^/gm, "    ")}`;
+  return `\n  ${fileOf(test.module)} > ${test.fullName}\n${indented(first)}`;
+}
+
+function fileOf({ moduleId }: TestModule): string {
+  return relative(process.cwd(), moduleId);
+}
+
+/** The message and the beginning of the stack. */
+function indented(error: unknown): string {
+  const text = error instanceof Error || isSaying(error) ? (error.stack ?? error.message) : undefined;
+  const lines = (text ?? "It left no message.").split("\n").slice(0, 20);
+  return lines.map((line) => `    ${line}`).join("\n");
+}
+
+/** What comes from a worker of the tests is not an `Error` any more, and has its parts. */
+function isSaying(error: unknown): error is { message: string; stack?: string } {
+  return typeof error === "object" && error !== null && "message" in error;
 }

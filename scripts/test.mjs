@@ -29,6 +29,8 @@ const readingChecks = [
 /** In each phase, the first check is shown as it runs. The others run beside it, and are told of when it has ended. */
 const phases = isSlow ? [[slow]] : testPhases();
 
+/** What failed in the tests, said once more at the end. */
+const failures = [];
 const failed = programsAreHere ? [] : ["test programs"];
 for (const [shown, ...beside] of phases) {
   const others = beside.map(async (check) => {
@@ -43,7 +45,7 @@ for (const [shown, ...beside] of phases) {
   }
 }
 rmSync(compiled, { recursive: true, force: true });
-if (failed.length > 0) console.error(`\nFailed: ${failed.join(", ")}.`);
+if (failed.length > 0) console.error(`\nFailed: ${failed.join(", ")}.\n${failures.slice(0, 20).join("\n")}`);
 console.log(`\nchecks: ${phases.flat().length + 1 - failed.length} passed, ${failed.length} failed`);
 process.exit(failed.length === 0 ? 0 : 1);
 
@@ -69,16 +71,25 @@ function testPhases() {
 
 /** What it says is shown at once, or added to the list that is given. */
 async function succeeds([name, file, args, environment = {}], said) {
-  const failedFiles = join(compiled, `failed-files-${name.replaceAll(" ", "-")}.txt`);
-  const noting = { ...environment, TOOLRACK_FAILED_FILES: failedFiles };
+  const place = join(compiled, `failures-of-${name.replaceAll(" ", "-")}.json`);
+  const noting = { ...environment, TOOLRACK_FAILURES: place };
   if (await runs(name, file, args, noting, said)) return true;
-  const again = existsSync(failedFiles) ? readFileSync(failedFiles, "utf8").split("\n").filter(Boolean) : [];
-  if (!process.env.CI || again.length === 0 || again.length > MOST_AGAIN) return false;
-  const alone = args.filter((word) => word !== "--coverage");
-  const title = `${name}: ${again.join(", ")} again, alone`;
-  if (!(await runs(title, file, [...alone, ...again], environment, said))) return false;
-  tell(`\nFLAKY: ${again.join(", ")} failed, and passed when run again alone. Mend it.\n`, said);
-  return true;
+  const { files: again, said: first } = failuresAt(place);
+  if (process.env.CI && again.length > 0 && again.length <= MOST_AGAIN) {
+    const alone = args.filter((word) => word !== "--coverage");
+    rmSync(place);
+    if (await runs(`${name}: ${again.join(", ")} again, alone`, file, [...alone, ...again], noting, said)) {
+      tell(`\nFLAKY: ${again.join(", ")} failed, and passed when run again alone. Mend it.\n`, said);
+      return true;
+    }
+  }
+  failures.push(...first, ...failuresAt(place).said.filter((text) => !first.includes(text)));
+  return false;
+}
+
+/** What the reporter of the tests wrote; nothing for a check that is no test, or a run that did not come to its end. */
+function failuresAt(place) {
+  return existsSync(place) ? JSON.parse(readFileSync(place, "utf8")) : { files: [], said: [] };
 }
 
 async function runs(name, file, args, environment, said) {
