@@ -177,6 +177,9 @@ const GREATER = 62;
 const OPEN_SQUARE = 91;
 const CLOSE_SQUARE = 93;
 const UNDERSCORE = 95;
+const SMALL_D = 100;
+const SMALL_E = 101;
+const SMALL_T = 116;
 const SMALL_X = 120;
 const WIDE_COLON = 0xff1a;
 
@@ -361,16 +364,15 @@ function mayEndLabel(text: string, index: number): boolean {
 
 function isLabelledTime(text: string, start: number): boolean {
   let end = start;
-  while (end > start - 4 && NO_LETTER.has(text.charCodeAt(end - 1))) end--;
+  while (end > start - 4 && isBetweenLabelAndValue(text.charCodeAt(end - 1))) end--;
+  if (end === start) return false;
   const last = text[end - 1];
-  return (
-    end < start &&
-    (last === "s" || last === "k") &&
-    LABELLED_TIME.test(text.slice(Math.max(0, end - 24), end))
-  );
+  return (last === "s" || last === "k") && LABELLED_TIME.test(text.slice(Math.max(0, end - 24), end));
 }
 
-const NO_LETTER: ReadonlySet<number> = new Set([SPACE, COLON, EQUALS, 34]);
+function isBetweenLabelAndValue(code: number): boolean {
+  return code === SPACE || code === COLON || code === EQUALS || code === 34;
+}
 
 /** The end of a measured duration, or 0. Known by what the text says before it, by brackets, or by the line of a test. */
 function durationEnd(text: string, start: number, before: number): number {
@@ -418,18 +420,18 @@ const COUNTER_STEMS: ReadonlySet<string> = new Set(["es", "%i", "%o", "$R", "PL"
 /** The characters around a number rule out nearly all. */
 function mayBeCounter(text: string, start: number, end: number, before: number, next: number): boolean {
   switch (before) {
-    case SPACE:
-      if (next === COLON || next === WIDE_COLON || text[start - 2] === "]" || text[start - 3] === "]")
-        return true;
-      if (text.startsWith("seed", start - 5) || text.startsWith("seed:", start - 6)) return true;
-      if (next !== SPACE) return text[start - 2] === "e" && text.startsWith("line", start - 5);
+    case SPACE: {
+      const last = text.charCodeAt(start - 2);
+      if (next === COLON || next === WIDE_COLON || last === CLOSE_SQUARE) return true;
+      if (text.charCodeAt(start - 3) === CLOSE_SQUARE) return true;
+      if (last === SMALL_D && text.startsWith("seed", start - 5)) return true;
+      if (last === COLON && text.startsWith("seed", start - 6)) return true;
+      if (next !== SPACE) return last === SMALL_E && text.startsWith("line", start - 5);
+      const after = text.charCodeAt(end + 1);
       return (
-        text[end + 1] === "t" ||
-        text[end + 1] === ":" ||
-        text[end + 1] === "行" ||
-        text[start - 2] === ":" ||
-        text[start - 2] === "e"
+        after === SMALL_T || after === COLON || text[end + 1] === "行" || last === COLON || last === SMALL_E
       );
+    }
     case OPEN_SQUARE:
       return next === CLOSE_SQUARE;
     case COLON:
