@@ -98,6 +98,7 @@ export class LaneWorker {
     link.channel.listen(CALL, (message) => this.#hear(message as ServerMessage));
     link.channel.listen(WHO, () => this.#announce());
     link.channel.onGap(() => this.#announce());
+    link.onUp = () => this.#announce();
     this.#unsubscribe = registry.subscribe(
       (event) => this.#note(event),
       ["tools", "progress", "log", "state"],
