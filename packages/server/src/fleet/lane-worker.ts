@@ -403,7 +403,9 @@ export class LaneWorker {
  */
 function lookAgain(worker: Worker): void {
   // Its types leave out what its loop waits for.
-  const { mainLoopQueue } = worker as unknown as { readonly mainLoopQueue?: Pick<Set<unknown>, "add"> | null };
+  const { mainLoopQueue } = worker as unknown as {
+    readonly mainLoopQueue?: Pick<Set<unknown>, "add"> | null;
+  };
   mainLoopQueue?.add(Promise.resolve());
 }
 
