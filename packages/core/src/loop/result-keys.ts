@@ -229,15 +229,11 @@ function isTelling(word: string, index: number, text: string): boolean {
     if (TELLS.test(text)) return true;
   }
   let start = index;
-  while (start > index - 6 && isSpace(text.charCodeAt(start - 1))) start--;
+  while (start > index - 6 && text.charCodeAt(start - 1) <= 32) start--;
   const mark = text[start - 1]!;
   if (MAY_COUNT.has(mark) && COUNTS.test(text.slice(Math.max(0, index - 16), index))) return true;
   if (word.length !== 3 || (word[0] !== "4" && word[0] !== "5")) return false;
   return (mark !== "e" && mark !== ":") || !/(?:line|sh:) ?$/.test(text.slice(Math.max(0, index - 5), index));
-}
-
-function isSpace(code: number): boolean {
-  return code === 32 || (code > 8 && code < 14);
 }
 
 const TELLS =
