@@ -675,6 +675,22 @@ export function testCalls(place: TestPlace): void {
       expect(latest).toMatchObject([{ toolName: "ranked_59", calls: 2 }]);
     });
 
+    test("count what has just ended, however long the time is", async () => {
+      await finish({ toolName: "long_ago", timestamp: Date.now() - 30 * 86_400_000, duration: 10 });
+      await finish({ toolName: "just_ended", timestamp: Date.now(), duration: 10 });
+      for (const days of [0.01, 0.5, 1, 5, 7, 20]) {
+        const until = Date.now() - 1;
+        for (const tool of ["just_ended", "just_*"]) {
+          const { calls, buckets, tools } = await store.calls.statistics({
+            since: until - days * 86_400_000,
+            until,
+            tool,
+          });
+          expect([days, tool, calls, buckets.length, tools.length]).toEqual([days, tool, 1, 1, 1]);
+        }
+      }
+    });
+
     test("of a pattern are those of the tools that it means, wherever its star stands", async () => {
       const at = start + 200 * 86_400_000;
       const names = [
