@@ -3,6 +3,7 @@ import type { OpenedDatabase } from "../database.ts";
 import { PatternTooWideError } from "../errors.ts";
 import { toStorableText } from "../keys.ts";
 import { matchesGlob } from "../row-mapping.ts";
+import type { Engine } from "../schema.ts";
 import { ALL_TOOLS, allSpans, keptFor, type Span, spans, toolSpans, UNKNOWN } from "./call-counts.ts";
 import { isGlob } from "./call-query.ts";
 
@@ -85,7 +86,7 @@ export async function readStatistics(
   const pieces = piecesOf(asked, allowed);
   const names = meant ?? [ALL_TOOLS];
   const slice = sql<number>`starts_at - starts_at % ${sql.lit(interval)}`;
-  const summed = withWhole(sumsBy(pieces, slice, names));
+  const summed = withWhole(sumsBy(database, pieces, slice, names));
   const isNothing = pieces.length === 0 || names.length === 0;
   const rows = isNothing ? [] : await scan(totalsOf(database, summed).orderBy("key"));
   const totals = toTotals(rows.find(({ key }) => key === null) ?? none);
@@ -132,7 +133,7 @@ async function listTools(
     names.length <= MOST_MEASURED ? undefined : await database.scan(callsByTool(database, pieces, names));
   const first = counted?.slice(0, Math.min(most, MOST_MEASURED)).map(({ key }) => String(key)) ?? names;
   if (first.length === 0) return [];
-  const byTool = totalsOf(database, sumsBy(pieces, sql<string>`tool_name`, first));
+  const byTool = totalsOf(database, sumsBy(database, pieces, sql<string>`tool_name`, first));
   const measured = await database.scan(byTool.orderBy("calls", "desc").orderBy("key"));
   const rest = counted?.slice(MOST_MEASURED) ?? [];
   return [...measured, ...rest]
@@ -187,17 +188,29 @@ function split(from: number, to: number, allowed: readonly Span[]): Piece[] {
 
 /** The counts of some tools, added up by a key and their bucket. */
 function sumsBy(
+  { engine }: OpenedDatabase,
   pieces: readonly Piece[],
   key: ReturnType<typeof sql<string | number>>,
   names: readonly string[],
 ) {
   const counts = pieces.map(
-    (piece) =>
-      sql`select bucket, calls, errors, cancelled, total, ${key} as grp
-        from call_counts where span = ${piece.span} and ${timesOf(piece)} and tool_name in (${sql.join(names)})`,
+    (piece) => sql`select bucket, calls, errors, cancelled, total, ${key} as grp
+        from ${countsOf(engine, piece, sql`tool_name in (${sql.join(names)})`)}`,
   );
   return sql`select grp, bucket, ${sums}
-    from (${sql.join(counts, sql` union all `)}) as counted group by grp, bucket`;
+    from (${sql.join(counts, sql` union all `)}) AS counted group by grp, bucket`;
+}
+
+/** The rows of a piece, slice by slice, as the index finds those of some tools without those of the others. */
+function countsOf(engine: Engine, piece: Piece, isWanted: Expression<SqlBool>) {
+  const { span } = piece;
+  if (engine !== "postgres")
+    return sql`call_counts where span = ${span} and ${timesOf(piece)} and ${isWanted}`;
+  // Left to itself, it reads the others too.
+  const starts = startsOf(piece).map((start) => sql`(${sql.lit(start)})`);
+  return sql`(values ${sql.join(starts)}) AS slices(slice) cross join lateral (
+      select * from call_counts where span = ${span} and starts_at = slice and ${isWanted} offset 0
+    ) AS counts`;
 }
 
 const sums = sql`sum(calls) as calls, sum(errors) as errors, sum(cancelled) as cancelled, sum(total) as total`;
@@ -334,12 +347,8 @@ function timeOf({ from, to }: Piece): Expression<SqlBool> {
   return sql`starts_at >= ${from} and starts_at < ${to}`;
 }
 
-/**
- * Slice by slice, the index finds the rows of some tools without those of the others. Where there are many of both, PostgreSQL
- * rather reads the others too: then those of the time only.
- */
 function timesOf(piece: Piece): Expression<SqlBool> {
-  return sql`${timeOf(piece)} and starts_at in (${sql.join(startsOf(piece))})`;
+  return sql`starts_at in (${sql.join(startsOf(piece))})`;
 }
 
 /** The beginnings of a piece's slices; its end may be within the last of them. */
