@@ -88,7 +88,7 @@ export async function measureStatistics(options: StoreOptions): Promise<Figure[]
         )),
       );
       figures.push(
-        ...(await costOf(`of a pattern by its end, ${name}`, read(span, { tool: "*_?*999" }), bounded)),
+        ...(await costOf(`of a pattern by its end, ${name}`, read(span, { tool: "*999" }), bounded)),
       );
     }
     return figures;
