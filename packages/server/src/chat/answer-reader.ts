@@ -1,7 +1,7 @@
 import { createParser } from "eventsource-parser";
 import { parsedJson } from "../helpers/index.ts";
 import { type AnswerPiece, emptyPiece, objectsIn, readChunk } from "./answer-chunks.ts";
-import { cutOff, isPage, noApi, reportedError, tooLong, unreadable } from "./errors.ts";
+import { cutOff, isPage, noApi, ProviderError, reportedError, tooLong, unreadable } from "./errors.ts";
 import type { ModelEndpoint } from "./model.ts";
 
 /**
@@ -73,7 +73,10 @@ export class AnswerReader {
     try {
       this.#feed(text);
     } catch (thrown) {
-      throw thrown instanceof EventTooLong ? tooLong(this.#endpoint, LONGEST_EVENT) : thrown;
+      const error = thrown instanceof EventTooLong ? tooLong(this.#endpoint, LONGEST_EVENT) : thrown;
+      // An answer with its finish reason is whole, whatever goes wrong behind it.
+      if (!this.#isComplete || !(error instanceof ProviderError)) throw error;
+      this.#isOver = true;
     }
   }
 

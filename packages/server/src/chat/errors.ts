@@ -57,9 +57,12 @@ export class ProviderError extends Error {
     return this.kind !== "refused" && this.kind !== "unauthorized";
   }
 
-  /** Whether another provider may answer the request. One that does not have the model says 404. */
+  /**
+   * Whether another model may answer the request. A provider that does not have the model says 404; a request that is too
+   * long for one model may fit another.
+   */
   get isLocal(): boolean {
-    return this.kind !== "refused" || this.details.status === 404;
+    return this.kind !== "refused" || this.details.status === 404 || this.code === "context_length_exceeded";
   }
 }
 

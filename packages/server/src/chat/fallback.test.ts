@@ -106,6 +106,11 @@ describe("when a provider of a list fails", () => {
   it.each<[string, Answer]>([
     ["its key is not accepted", (outgoing) => outgoing.writeHead(401).end("{}")],
     ["it does not have the model", (outgoing) => outgoing.writeHead(404).end("{}")],
+    [
+      "its model takes no request that long",
+      (outgoing) =>
+        outgoing.writeHead(400).end('{"error":{"code":"context_length_exceeded","message":"too long"}}'),
+    ],
     ["it redirects", (outgoing) => outgoing.writeHead(302, { location: "/login" }).end()],
     ["it breaks off before it says anything", (outgoing) => outgoing.socket?.destroy()],
     ["it sends an error event", stream('event: error\ndata: {"message":"busy"}\n\n')],

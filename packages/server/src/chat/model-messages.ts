@@ -44,6 +44,10 @@ export const noName = "A call without a name was not run. Name one of the tools 
 export const tooManyCalls = (limit: number): string =>
   `Not run: one message may make ${limit} calls. Make the rest in the next one.`;
 
+/** For calls beyond `max_tool_calls` of the request. */
+export const enoughCalls = (limit: number): string =>
+  `Not run: the client allows ${limit} calls for this answer, and they are made. Answer with what you have.`;
+
 /** For the second and every further call to a client that takes only one call at a time. */
 export const oneCallAtATime = (name: string): string =>
   `"${name}" was not run: only one call of this kind is made at a time. Call it again once you have read the answer to the other.`;

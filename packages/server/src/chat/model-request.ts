@@ -209,7 +209,7 @@ async function askModel(turn: OpenTurn, isFirst: boolean, instead: string | unde
   const finish = tagged?.isCut ? "length" : (merger.finishReason ?? (calls.length === 0 ? "stop" : "cut"));
   const made = calls.map((call, at) => {
     const echo = echoOf(call, at === 0 ? merger : undefined, endpoint.provider);
-    return addCall(turn, call, { round, mask, echo, finish, isTooMany: at >= MOST_CALLS });
+    return addCall(turn, call, { round, mask, echo, finish, at });
   });
   await turn.save?.();
   const isClientCallCut = made.some((part) => part.client && !isSettled(part) && isHalf(part, finish));
@@ -260,7 +260,7 @@ function requestBody(
   const { endpoint, body = {} } = turn;
   const messages = endpoint.images ? given : given.map(withoutImages);
   const tools = toolsOf(turn);
-  const { tool_choice, parallel_tool_calls, max_output_tokens: limit, ...rest } = body;
+  const { tool_choice, parallel_tool_calls, max_output_tokens: limit, max_tool_calls: _, ...rest } = body;
   // OpenAI's newer models refuse `max_tokens`; most other servers know nothing else.
   const isOpenAI = /[./](?:openai|azure)\.com(?::\d+)?$/.test(endpoint.url.origin);
   const asked = {
@@ -282,10 +282,11 @@ function requestBody(
 }
 
 function addCall(
-  { offered, parts, emit, callIds, clientTools, unmasked }: OpenTurn,
+  turn: OpenTurn,
   call: ModelToolCall,
-  answer: { round: number; mask: AnswerMask; echo: Echo | undefined; finish: string; isTooMany: boolean },
+  answer: { round: number; mask: AnswerMask; echo: Echo | undefined; finish: string; at: number },
 ): ToolPart {
+  const { offered, parts, emit, callIds, clientTools, unmasked } = turn;
   const { mask } = answer;
   const { name: called, written } = calledIn(call);
   const own = clientTools.find((tool) => nameOf(tool) === called);
@@ -318,10 +319,20 @@ function addCall(
   emit(callEvent(part));
   // A call that was cut off is not run: repaired arguments could make a call that the model never meant.
   const isCut = own === undefined && isHalf(part, answer.finish);
-  if (!isCut && !answer.isTooMany) return part;
-  part.state = failed(part, isCut ? notices.cutArguments(name) : notices.tooManyCalls(MOST_CALLS));
+  const refusal = isCut ? notices.cutArguments(name) : refusalOf(part, answer.at, turn);
+  if (refusal === undefined) return part;
+  part.state = failed(part, refusal);
   emit(stateEvent(part));
   return part;
+}
+
+/** Why a call is not run, if a message, or the whole answer as the client wants it, may not make that many. */
+function refusalOf(call: ToolPart, at: number, { parts, body }: OpenTurn): string | undefined {
+  if (at >= MOST_CALLS) return notices.tooManyCalls(MOST_CALLS);
+  const most = body?.max_tool_calls;
+  if (call.client || typeof most !== "number") return undefined;
+  const made = parts.filter((part) => part.type === "tool" && !part.client).length;
+  return made > most ? notices.enoughCalls(most) : undefined;
 }
 
 /**

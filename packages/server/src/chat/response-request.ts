@@ -24,6 +24,7 @@ const settingMembers = {
   ),
   "reasoning?": s.nullable(s.object({ "effort?": s.nullable(s.text()) }, open)),
   "max_output_tokens?": s.nullable(s.integer({ minimum: 1 })),
+  "max_tool_calls?": s.nullable(s.integer({ minimum: 1 })),
   "top_logprobs?": s.nullable(s.integer({ minimum: 0, maximum: 20 })),
   "include?": s.nullable(s.texts()),
   "metadata?": s.nullable(s.anyObject()),
@@ -108,11 +109,11 @@ const ownMembers = new Set(
   ].flatMap((line) => line.split(" ")),
 );
 
-/** The request in the form of Chat Completions, without its messages. `max_output_tokens` keeps its name; see `requestBody`. */
+/** The request in the form of Chat Completions, without its messages. `max_output_tokens` and `max_tool_calls` keep their names; see `requestBody`. */
 export function toProviderRequest(
   request: ResponseSettings,
 ): Pick<CompletionRequest, "tools"> & { readonly body: Readonly<Record<string, unknown>> } {
-  const { tools, tool_choice, text, reasoning, max_output_tokens, top_logprobs, include } = request;
+  const { tools, tool_choice, text, reasoning, top_logprobs, include } = request;
   const others = Object.entries(request).filter(([name, value]) => !ownMembers.has(name) && value != null);
   const wantsLogprobs = top_logprobs != null || include?.includes("message.output_text.logprobs") === true;
   const translated = {
@@ -120,7 +121,8 @@ export function toProviderRequest(
     response_format: toResponseFormat(text?.format),
     verbosity: text?.verbosity ?? undefined,
     reasoning_effort: reasoning?.effort ?? undefined,
-    max_output_tokens: max_output_tokens ?? undefined,
+    max_output_tokens: request.max_output_tokens ?? undefined,
+    max_tool_calls: request.max_tool_calls ?? undefined,
     ...(wantsLogprobs ? { logprobs: true, top_logprobs: top_logprobs ?? undefined } : {}),
   };
   const known = Object.entries(translated).filter(([, value]) => value !== undefined);

@@ -397,6 +397,17 @@ describe("an answer of a server with habits of its own", () => {
     expect((await read(endpoint))[0]?.text).toBe("whole");
   });
 
+  it.each([
+    ["an error event", 'event: error\ndata: {"message":"busy"}\n\n'],
+    ["an error as data", 'data: {"error":{"message":"busy"}}\n\n'],
+    ["nonsense", "data: nonsense\n\n"],
+  ])("is complete with its finish reason, also when %s follows", async (_, more) => {
+    const endpoint = await endpointOf((_incoming, outgoing) =>
+      outgoing.writeHead(200, stream).end(said("whole") + finish + more + said("never")),
+    );
+    expect((await read(endpoint)).map(({ text }) => text).join("")).toBe("whole");
+  });
+
   it("reads the same, whether chunks differ in their text only or in more", async () => {
     const texts = ["a", "b", 'say \\"so\\"', "\\n\\n", "\\u4f60好", "", '\\\\","role":"x', "🦊", " end"];
     const frame = (text: string) =>

@@ -49,6 +49,20 @@ const steps: Readonly<Record<string, (db: Kysely<unknown>, engine: Engine) => Pr
   // Adds the indexes, tables and columns of `calls` that a database of any older version lacks, such as the indexes by which
   // schedules, questions and conversations are listed and deleted.
   "0041_ages": createTables,
+  // Puts the loop before all other flags, so that the indexes of such calls and of cancelled ones need no function.
+  "0042_loops": async (db, engine) => {
+    const { rows } = await sql<{ call_id: string; flags: string }>`select call_id, flags from calls
+      where flags like '%"loop":%' and not flags like '{"loop":%'`.execute(db);
+    for (const { call_id, flags } of rows) {
+      const found = JSON.parse(flags);
+      const first = JSON.stringify({ loop: found.loop, ...found });
+      await sql`update calls set flags = ${first} where call_id = ${call_id}`.execute(db);
+    }
+    if (engine !== "mysql")
+      for (const name of ["calls_cancelled", "calls_in_loops"])
+        await sql`drop index if exists ${sql.table(name)}`.execute(db);
+    await createTables(db, engine);
+  },
 };
 
 /** Adds up the counts of each tool to those of all tools together. */
@@ -143,7 +157,8 @@ async function createTables(db: Kysely<unknown>, engine: Engine): Promise<void> 
       });
       continue;
     }
-    const condition = only === undefined ? "" : ` where ${only}`;
+    const covered = typeof only === "function" ? only(engine) : only;
+    const condition = covered === undefined ? "" : ` where ${covered}`;
     await run(`create ${kind} if not exists ${name} on ${quote(table)} (${names})${condition}`);
   }
   // The table has its only row from the start, so that raising the version is always an update.

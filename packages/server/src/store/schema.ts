@@ -162,9 +162,19 @@ export const tables = {
 } as const;
 
 /** The JSON of an error begins with its name. */
-export const wasCancelled = `error like '{"name":"ToolCancelledError"%'`;
-/** Quotes inside JSON texts are escaped, so this matches a key and nothing else. */
-export const wasInLoop = `flags like '%"loop":%'`;
+export const wasCancelled = (engine: Engine) => beginsWith(engine, "error", '{"name":"ToolCancelledError"');
+/** The JSON of flags begins with the loop, if there is one. */
+export const wasInLoop = (engine: Engine) => beginsWith(engine, "flags", '{"loop"');
+
+/**
+ * Whether a text begins with these characters, of which a quote is the last. On SQLite without a function, because one in
+ * the condition of an index may fail: to undo a statement alone, SQLite then copies every page that several rows of it
+ * change, into a file, which was a fifth of writing a call.
+ */
+function beginsWith(engine: Engine, column: string, start: string): string {
+  if (engine !== "sqlite") return `${column} like '${start}%'`;
+  return `${column} >= '${start}' and ${column} < '${start.slice(0, -1)}#'`;
+}
 /**
  * Value of the column `resumable` of `approvals`: the call can be made anew, and another process has stored the answer, but
  * no process has continued the call yet.
@@ -180,7 +190,10 @@ export const isMark = `id like '${REQUEST_MARK}%'`;
  * this condition, or SQLite does not use the index. `isPartial`: it would be of no use with all rows, as on MySQL.
  */
 export const indexes: Readonly<
-  Record<string, { on: string; unique?: true; only?: string; isPartial?: true }>
+  Record<
+    string,
+    { on: string; unique?: true; only?: string | ((engine: Engine) => string); isPartial?: true }
+  >
 > = {
   messages_by_node: { on: "messages (node, sent_at)" },
   blobs_by_use: { on: "blobs (used_at, name)" },

@@ -172,6 +172,7 @@ function responseObject(
     incomplete_details: null,
     instructions,
     max_output_tokens,
+    max_tool_calls: settings.max_tool_calls ?? null,
     metadata: metadata ?? {},
     model,
     parallel_tool_calls: settings.parallel_tool_calls ?? true,

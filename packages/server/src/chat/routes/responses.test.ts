@@ -61,6 +61,23 @@ describe("a response", () => {
       expect(request).not.toHaveProperty(member);
   });
 
+  it("makes no more calls of the rack's tools than the client allows", async () => {
+    const add = { name: "add", arguments: '{"a":2,"b":3}' };
+    rack.script((_request, asked) => (asked < 2 ? { toolCalls: [add, add] } : { content: "It is 5." }));
+    const before = rack.ran.length;
+    const response = await rack.client().responses.create({ model, input: "2 + 3?", max_tool_calls: 3 });
+    expect(response).toMatchObject({ status: "completed", max_tool_calls: 3, output_text: "It is 5." });
+    expect(rack.ran.length - before).toBe(3);
+    const request = lastRequest();
+    expect(request).not.toHaveProperty("max_tool_calls");
+    expect(request.messages.at(-1).content).toContain("the client allows 3 calls for this answer");
+    const body = { model, input: "2 + 3?", max_tool_calls: 0 };
+    await expect(rack.client().responses.create(body)).rejects.toMatchObject({
+      status: 400,
+      param: "max_tool_calls",
+    });
+  });
+
   it("streams the events that OpenAI's client puts together to the same response", async () => {
     rack.script((_request, asked) =>
       asked === 0

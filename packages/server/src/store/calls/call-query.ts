@@ -37,8 +37,6 @@ export interface CallQuery {
 
 /** Added to conditions that imply it: SQLite uses the partial index only when a query repeats its condition. */
 export const isNotCompleted = sql<SqlBool>`state <> 'completed'`;
-const isCancelled = sql<SqlBool>`${sql.raw(wasCancelled)}`;
-const isNotCancelled = sql<SqlBool>`not (error is not null and ${isCancelled})`;
 const hasSession = sql<SqlBool>`session_id <> ''`;
 const isNested = sql<SqlBool>`root_call_id is not null`;
 const hasOwner = sql<SqlBool>`owner <> ''`;
@@ -92,11 +90,12 @@ export function filterCalls(
     if (indexed.length === 0 && engine !== "mysql") indexed = [few];
     else rest.push(few);
   };
-  if (query.flag === "loop") chooseFew(sql`${sql.raw(wasInLoop)}`);
+  const isCancelled = sql.raw<SqlBool>(wasCancelled(engine));
+  if (query.flag === "loop") chooseFew(sql.raw(wasInLoop(engine)));
   // A cancelled call is recorded as one that failed, and is no error.
   if (status === "cancelled") chooseFew(isCancelled);
   else choose(status, "state", ...(status === "completed" ? [] : [isNotCompleted]));
-  if (status === "error") rest.push(isNotCancelled);
+  if (status === "error") rest.push(sql`not (error is not null and ${isCancelled})`);
   if (query.since !== undefined) times.push(expression("timestamp", ">=", Math.ceil(query.since)));
   if (query.until !== undefined) times.push(expression("timestamp", "<=", Math.floor(query.until)));
   if (tool !== undefined && !isExact) rest.push(matchesGlob(engine, "tool_name", toStorableText(tool)));

@@ -293,6 +293,8 @@ type MadeBy = Pick<EndingDetails, "via" | "expert">;
 
 function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: MadeBy): string {
   const recorded: RecordedFlags = {
+    // The first, by which calls in loops are found: see `wasInLoop`.
+    ...(flags?.loop && { loop: flags.loop }),
     ...flags,
     ...(via !== undefined && { via: toLabel(via) }),
     ...(expert !== undefined && { expert: toLabel(expert) }),

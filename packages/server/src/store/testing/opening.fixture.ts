@@ -94,6 +94,26 @@ export function testOpening(place: TestPlace): void {
     expect(items.map(({ callId }) => callId)).toEqual(["made by own", "own"]);
   });
 
+  test("calls in loops of an older database, which has the loop among other flags, are still found", async () => {
+    const options = await place.make();
+    const before = await openStore(options);
+    const loop = { action: "nudge", count: 3, evidence: "the same call" } as const;
+    for (const callId of ["looped", "other"])
+      await before.calls.finished(makeRecord({ callId, flags: { loop } }), textResult("x"));
+    await before.close();
+    const flags = (loop: string) => `{"dropped":["a"],"${loop}":{"count":3},"via":"client 1.0"}`;
+    for (const statement of [
+      "delete from toolrack_migrations where name >= '0042'",
+      `update calls set flags = '${flags("loop")}' where call_id = 'looped'`,
+      `update calls set flags = '${flags("looped")}' where call_id = 'other'`,
+    ])
+      await place.run(options, statement);
+    const store = await place.open(options);
+    const { items } = await store.calls.list({ flag: "loop" });
+    expect(items.map(({ callId }) => callId)).toEqual(["looped"]);
+    expect(items[0]).toMatchObject({ flags: { dropped: ["a"], loop: { count: 3 } }, via: "client 1.0" });
+  });
+
   test("a database from before questions knew by what a call was made gets the column for it", async () => {
     const options = await place.make();
     await (await openStore(options)).close();
