@@ -9,8 +9,9 @@ import { renderTable } from "./lib/table.ts";
 import { type SuiteName, suites } from "./suites/index.ts";
 
 const options = readOptions();
-// Suites without peers need none of them.
-const isAlone = (suite: Suite) => suite.contestants.every((name) => name.startsWith("ours"));
+// Suites without peers need none of them. BullMQ is a part of ours.
+const isOwn = (name: string) => /^(?:ours|bullmq)\b/.test(name);
+const isAlone = (suite: Suite) => suite.contestants.every(isOwn);
 if (!options.suites.every((name) => isAlone(suites[name] as Suite))) installPeers(say); // Each name was checked to be that of a suite.
 
 const results = [];

@@ -26,12 +26,12 @@ const programs = [
   },
   { name: "bubblewrap", aptPackage: "bubblewrap", isHere: () => existsSync("/usr/bin/bwrap") },
   {
-    // The browser without its windows takes half the time.
+    // The browser without its windows takes half the CPU, so it is brought also where the other is.
     name: "Chromium",
     aptPackage: "chromium-headless-shell",
-    isHere: hasChromium,
+    isHere: () => process.env.CHROMIUM_PATH !== undefined || existsSync("/usr/bin/chromium-headless-shell"),
     otherwise: () => {
-      if (canInstall) install(["chromium"]);
+      if (canInstall && !hasChromium()) install(["chromium"]);
       return hasChromium();
     },
   },
@@ -84,7 +84,7 @@ function install(packages) {
 }
 
 function hasChromium() {
-  return existsSync("/usr/bin/chromium-headless-shell") || existsSync("/usr/bin/chromium");
+  return existsSync("/usr/bin/chromium");
 }
 
 function hasPostgres() {

@@ -169,10 +169,11 @@ describe.each(servers)("on $title", ({ size, missing, start }) => {
           expect(await whatIsWrong(opened, seen), JSON.stringify(query)).toEqual([]);
         }
         const until = Date.now();
-        for (const hours of [2, 24, 168, 720]) {
-          await calls.statistics({ since: until - hours * 3_600_000, until });
-          expect(await whatIsWrong(opened, seen), `${hours} hours`).toEqual([]);
-        }
+        for (const hours of [2, 24, 168, 720])
+          for (const tool of [undefined, "tool_7", "tool_12*", "*99"]) {
+            await calls.statistics({ since: until - hours * 3_600_000, until, ...(tool && { tool }) });
+            expect(await whatIsWrong(opened, seen), `${tool}, ${hours} hours`).toEqual([]);
+          }
         await opened.close();
       });
     },

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chromiumPath, openBrowser, visit } from "./browser.ts";
+import { chromiumPath, openBrowser, settled, visit } from "./browser.ts";
 import { ConsoleServer } from "./console-server.ts";
 import { changeOddTools, oddServerFiles } from "./odd-server-files.ts";
 import { ScriptedModel } from "./scripted-model.ts";
@@ -287,7 +287,7 @@ describe.skipIf(chromiumPath === undefined)(
         const { callId } = await server.call("shapes", values);
         await page.goto(`${server.url}/tools/shapes?from=${callId}`);
         await page.locator("input[value='2026-11-15'], input[type=date]").first().waitFor();
-        await page.waitForTimeout(500); // The arguments are read after the form is shown.
+        await settled(page); // The arguments are read after the form is shown.
         expect(await check(page)).toEqual([]);
         for (const button of await page.locator("button[aria-haspopup=menu]:visible").all()) {
           await button.click();
@@ -364,7 +364,7 @@ async function violationsOf(
     await heading.waitFor({ state: "attached" }).catch(async () => {
       throw new Error(`${path} has no heading, but: ${await page.locator("body").innerText()}`);
     });
-    await page.waitForTimeout(500); // What the page reads after it is shown has no sign of its own.
+    await settled(page);
     for (const { theme, width } of looks) {
       await look(page, { theme, width });
       await page.locator(`html[data-theme=${theme}]`).waitFor();

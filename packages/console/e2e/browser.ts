@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Page, type Request } from "playwright-core";
 import type { ConsoleServer } from "./console-server.ts";
 
 const places = [
@@ -59,6 +59,7 @@ export async function visit(
   });
   const page = await context.newPage();
   page.setDefaultTimeout(Number(process.env.E2E_TIMEOUT ?? 120_000));
+  watchRequests(page);
   const trouble: string[] = [];
   page.on("pageerror", (error) => trouble.push(error.message));
   page.on("console", (message) => {
@@ -76,4 +77,29 @@ export async function visit(
     .getByText(language === "en" ? "Live" : "实时")
     .waitFor({ state: "attached" });
   return { page, trouble };
+}
+
+/** The requests of each page, those that are under way apart. An event stream never ends, so it is left out. */
+const requestsOf = new WeakMap<Page, { count: number; readonly open: Set<Request> }>();
+
+function watchRequests(page: Page): void {
+  const requests = { count: 0, open: new Set<Request>() };
+  requestsOf.set(page, requests);
+  page.on("request", (request) => {
+    requests.count++;
+    if (!request.url().endsWith("/api/events")) requests.open.add(request);
+  });
+  page.on("requestfinished", (request) => requests.open.delete(request));
+  page.on("requestfailed", (request) => requests.open.delete(request));
+}
+
+/** Resolves when a page has what it asked for, has done what there is to do with it, and asks for nothing more. */
+export async function settled(page: Page): Promise<void> {
+  const requests = requestsOf.get(page);
+  for (let before = -1; requests !== undefined && (before < requests.count || requests.open.size > 0); ) {
+    before = requests.count;
+    await page.evaluate(
+      () => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => done(undefined)))),
+    );
+  }
 }

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { settled } from "./browser.ts";
 import { describeConsole } from "./describe-console.ts";
 import { slowToolFile } from "./tool-files.ts";
 
@@ -198,12 +199,13 @@ describeConsole(
       await server()
         .call("hello_world", { name: long, language: "none" })
         .catch(() => {});
-      for (const width of [390, 1024]) {
-        const page = await open({ width, language });
-        for (const path of ["/", "/tools", "/tools/shapes", "/tools/hello_world?tab=about", "/settings"]) {
-          await page.goto(server().url + path);
-          await page.locator("h1").first().waitFor({ state: "attached" });
-          await page.waitForTimeout(400); // What the page reads after it is shown has no sign of its own.
+      const page = await open({ width: 390, language });
+      for (const path of ["/", "/tools", "/tools/shapes", "/tools/hello_world?tab=about", "/settings"]) {
+        await page.goto(server().url + path);
+        await page.locator("h1").first().waitFor({ state: "attached" });
+        for (const width of [390, 1024]) {
+          await page.setViewportSize({ width, height: 850 });
+          await settled(page);
           const wide = await page.evaluate(() =>
             [document.documentElement, ...document.querySelectorAll("main, nav")]
               .filter((part) => part.scrollWidth > part.clientWidth)

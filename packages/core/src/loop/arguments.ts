@@ -6,7 +6,7 @@ import { safeJson } from "../schema/json.ts";
  * different for different arguments and costs a tenth of the key: a call that is not like another never needs its key.
  */
 export class ArgumentsKey {
-  /** Equal for equal arguments; 0 when nothing is known. */
+  /** Equal for equal arguments. */
   readonly mark: number;
   #args: unknown;
   #text: string | undefined;
@@ -70,14 +70,11 @@ export function textOf(key: string | ArgumentsKey): string {
   return typeof key === "string" ? key : key.text;
 }
 
-/** Whether two keys are of the same arguments. */
+/** Whether two keys are of the same arguments. To compare their marks first saves making them. */
 export function isSameKey(one: string | ArgumentsKey, other: string | ArgumentsKey): boolean {
-  return one === other || textOf(one) === textOf(other);
-}
-
-/** The mark of a key; 0 when it has none. */
-export function markOfKey(key: string | ArgumentsKey): number {
-  return typeof key === "string" ? 0 : key.mark;
+  if (one === other) return true;
+  if (typeof one !== "string" && typeof other !== "string" && one.mark !== other.mark) return false;
+  return textOf(one) === textOf(other);
 }
 
 const deepestMark = 2;
@@ -103,6 +100,7 @@ function markOf(value: unknown, depth = 0): number {
     addSize(value);
     return sum;
   }
+  let held = 0;
   for (const key in value) {
     const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
     let mark: number;
@@ -111,9 +109,10 @@ function markOf(value: unknown, depth = 0): number {
     else if (typeof member === "number") mark = numberMark(member);
     else if (member === undefined || typeof member === "function") continue;
     else mark = markOf(member, depth + 1);
-    size += 8;
-    sum = (sum + Math.imul(mark ^ key.length ^ (key.charCodeAt(0) << 24), 0x165667b1)) | 0;
+    held += 8;
+    sum = (sum + Math.imul(mark ^ key.length, 0x165667b1)) | 0;
   }
+  size += held;
   return sum;
 }
 
@@ -123,7 +122,7 @@ function textMark(text: string): number {
   size += length;
   const middle = text.charCodeAt(length >> 1);
   const last = text.charCodeAt(length - 1) ^ (length > 1 ? text.charCodeAt(length - 2) << 5 : 0);
-  return Math.imul(length ^ (middle << 8) ^ (last << 16) ^ text.charCodeAt(0), 0x9e3779b1);
+  return Math.imul(length ^ (middle << 8) ^ (last << 16), 0x9e3779b1);
 }
 
 function numberMark(number: number): number {

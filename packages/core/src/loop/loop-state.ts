@@ -1,4 +1,4 @@
-import { argumentTokens, isSameKey, markOfKey } from "./arguments.ts";
+import { argumentTokens, isSameKey } from "./arguments.ts";
 import type { EntryIndex } from "./entry-index.ts";
 import { seemsToStep, seemsToWait } from "./inference.ts";
 import { isNearIdentical, isNextOf, isReadByInference, isWait, predict } from "./prediction.ts";
@@ -9,8 +9,7 @@ import {
   type LoopRecord,
   type LoopState,
   type LoopVerdict,
-  markOfText,
-  mayBeSame,
+  type ResultKey,
 } from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });
@@ -49,7 +48,7 @@ export function memoryOf(state: LoopState): LoopMemory {
 }
 
 function isEntry(entry: LoopEntry | null): boolean {
-  return typeof entry?.tool === "string" && entry.argsKey !== undefined;
+  return typeof entry?.tool === "string" && entry.argsKey !== undefined && entry.argsKey !== null;
 }
 
 /**
@@ -103,8 +102,10 @@ function timeInTool(memory: LoopMemory, { startedAt, at }: LoopRecord): number {
 }
 
 /** A number of an answer: 64 of them take less room than 64 texts, and are searched faster. */
-function answerMark(tool: string, exactKey: string): number {
-  return markedBy(exactKey, markedBy(tool, tool.length));
+function answerMark(tool: string, exactKey: ResultKey): number {
+  const mark = markedBy(tool, tool.length);
+  if (typeof exactKey === "string") return markedBy(exactKey, mark);
+  return Math.imul(mark ^ exactKey ^ ((exactKey / 0x100000000) << 11), 0x85ebca77);
 }
 
 /** Two characters at a time; behind the end of the text is 0. */
@@ -158,7 +159,7 @@ function isEvidence(record: LoopRecord): boolean {
   return (
     typeof record.tool === "string" &&
     record.argsKey !== undefined &&
-    typeof record.resultKey === "string" &&
+    record.resultKey !== undefined &&
     record.infrastructure !== true &&
     record.errorCode !== "cancelled"
   );
@@ -211,10 +212,8 @@ function toEntry(
     callId: record.callId,
     tool,
     argsKey,
-    argsMark: markOfKey(argsKey),
     resultKey,
     exactKey,
-    exactMark: markOfText(exactKey),
     isError,
     errorCode: record.errorCode,
     readOnly: reads,
@@ -276,15 +275,13 @@ const compared: Comparison = {
 function compare(
   entries: readonly LoopEntry[],
   call: Pick<LoopRecord, "tool" | "argsKey" | "round">,
-  resultKey: string,
-  exactKey: string,
+  resultKey: ResultKey,
+  exactKey: ResultKey,
   known?: EntryIndex,
   isTelling = false,
 ): Readonly<Comparison> {
-  const mark = markOfKey(call.argsKey);
-  const exactMark = markOfText(exactKey);
-  const isSurelyNew = known !== undefined && !known.mayHave(mark) && !known.hasStable;
-  const isSurelyUnanswered = isSurelyNew && !known.mayHaveResult(exactMark);
+  const isSurelyNew = known !== undefined && !known.mayHave(call.argsKey) && !known.hasStable;
+  const isSurelyUnanswered = isSurelyNew && !known.mayHaveResult(exactKey);
   let twin: LoopEntry | undefined;
   let sibling: LoopEntry | undefined;
   let worldChanged = false;
@@ -298,10 +295,9 @@ function compare(
     const entry = entries[index]!;
     if (entry.tool === call.tool) {
       if (entry.isStable) isStable = true;
-      if (entry.exactMark !== exactMark) hasOtherResult = true;
-      if (!worldChanged && entry.exactMark === exactMark && entry.exactKey === exactKey && entry.executed)
-        isAnswered = true;
-      if (mayBeSame(entry, mark) && isSameKey(entry.argsKey, call.argsKey)) {
+      if (entry.exactKey !== exactKey) hasOtherResult = true;
+      else if (!worldChanged && entry.executed) isAnswered = true;
+      if (isSameKey(entry.argsKey, call.argsKey)) {
         twin ??= entry;
         if (entry.resultKey === resultKey) {
           same = entry;
@@ -310,7 +306,7 @@ function compare(
       } else if (!entry.refused) {
         sibling ??= entry;
       }
-    } else if (isTelling && entry.exactMark === exactMark && entry.exactKey === exactKey) {
+    } else if (isTelling && entry.exactKey === exactKey) {
       isShown = true;
     }
     if (entry.changedWorld) worldChanged = true;

@@ -1,8 +1,8 @@
-import { argumentTokens, isSameKey, markOfKey, similarity } from "./arguments.ts";
+import { argumentTokens, isSameKey, similarity } from "./arguments.ts";
 import type { EntryIndex } from "./entry-index.ts";
 import { namesCommand, seemsReadOnly, seemsToChange, seemsToWait } from "./inference.ts";
 import { nearIdentical, waitingTime, windowSize } from "./thresholds.ts";
-import { isSameRound, type LoopCandidate, type LoopEntry, type LoopRecord, mayBeSame } from "./types.ts";
+import { isSameRound, type LoopCandidate, type LoopEntry, type LoopRecord } from "./types.ts";
 
 /** A call that has not run, with its predicted result. */
 interface LoopPrediction {
@@ -23,8 +23,7 @@ export function predict(
   busy: number,
   known?: EntryIndex,
 ): LoopPrediction | undefined {
-  const mark = markOfKey(candidate.argsKey);
-  const isSurelyNew = known !== undefined && !known.mayHave(mark);
+  const isSurelyNew = known !== undefined && !known.mayHave(candidate.argsKey);
   const oldest = Math.max(0, entries.length - windowSize);
   let end = entries.length;
   let twin: LoopEntry | undefined;
@@ -37,7 +36,7 @@ export function predict(
     // about it; only a person's denial does.
     const isOutdated = entry.refused && !entry.blocked && entry.errorCode !== "approval_denied";
     if (entry.tool === candidate.tool && !isOutdated) {
-      if (!mayBeSame(entry, mark) || !isSameKey(entry.argsKey, candidate.argsKey)) {
+      if (!isSameKey(entry.argsKey, candidate.argsKey)) {
         if (sibling === undefined && !entry.refused) sibling = entry;
         if (isSurelyNew && sibling !== undefined) break;
       } else if (isSameRound(entry, candidate)) {
@@ -80,7 +79,6 @@ export function predict(
     ...model,
     callId: "",
     argsKey: candidate.argsKey,
-    argsMark: mark,
     readOnly: isRead,
     inferred: model.inferred ?? (isRead && !candidate.readOnly && !model.isError ? "readOnly" : undefined),
     executed: !model.refused,
@@ -186,7 +184,7 @@ export function isNextOf(
   last: LoopEntry | undefined,
   tool: string,
   argsKey: LoopEntry["argsKey"],
-  exactKey: string,
+  exactKey: LoopEntry["exactKey"],
 ): boolean {
   if (last === undefined || last.tool !== tool || last.exactKey !== exactKey || last.isComplaint)
     return false;

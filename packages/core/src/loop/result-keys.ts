@@ -18,12 +18,12 @@ const reader: Teller = { name: "", metadata: { readOnly: true } };
 /** Two results are compared by these keys. */
 export interface ResultKeys {
   /** Equal for equal results of calls with equal arguments. */
-  readonly resultKey: string;
+  readonly resultKey: number;
   /**
    * Equal for equal results of calls with different arguments. Of errors and long results, times, durations, counters, and
    * ids that the arguments do not name are left out; of short ones nothing.
    */
-  readonly exactKey: string;
+  readonly exactKey: number;
   /** The text reads like an error, although the tool did not say that it failed. */
   readonly saysError: boolean;
   /** A short answer such as "healthy", which many questions can have: not that there is nothing, or that something failed. */
@@ -41,8 +41,8 @@ export function resultKeys(result: Parts, at: number, args?: unknown, tool?: Tel
   if (others === undefined) return text;
   const beyond = textKeys(others, at, false, args, reader);
   return {
-    resultKey: hashText(`${text.resultKey} ${beyond.resultKey}`),
-    exactKey: isError ? text.exactKey : hashText(`${text.exactKey} ${beyond.exactKey}`),
+    resultKey: hashNumber(`${text.resultKey} ${beyond.resultKey}`),
+    exactKey: isError ? text.exactKey : hashNumber(`${text.exactKey} ${beyond.exactKey}`),
     saysError: text.saysError,
     isShort: false,
   };
@@ -141,7 +141,7 @@ export function textKeys(
   const own = says && text.length <= shortAnswer ? withoutEchoes(text, args) : text;
   return {
     resultKey,
-    exactKey: own === text ? exactKey : hashText(own.replace(/\s+/g, " ")),
+    exactKey: own === text ? exactKey : hashNumber(own.replace(/\s+/g, " ")),
     // Whoever reads has found that there is nothing: the next day or page may still have something.
     saysError: says && !saysNone(text),
     isShort,
@@ -160,7 +160,7 @@ function partKeys(
   args: unknown,
 ): Keys {
   if (noise === undefined || !noise.isAside) {
-    const key = hashText(text, from, to);
+    const key = hashNumber(text, from, to);
     return { resultKey: key, exactKey: key };
   }
   const spans = withoutIds(text, noise, isData, args);
@@ -176,7 +176,7 @@ function longKeys(text: string, at: number, says: boolean, args: unknown): Keys 
   const [ofHead, ofTail] = [noiseIn(text, at, 0, headEnd), noiseIn(text, at, tailStart, text.length)];
   const head = keysOf(text, ofHead, 0, headEnd);
   const tail = keysOf(text, ofTail, tailStart, text.length);
-  const key = middleKey(text, headEnd, tailStart);
+  const key = hashNumber(middleKey(text, headEnd, tailStart));
   let middle: Keys = { resultKey: key, exactKey: key };
   if (isFullOfNoise(ofHead) && isFullOfNoise(ofTail)) {
     const lines = partsOf(text, linesBetween(text, headEnd, tailStart));
@@ -184,8 +184,8 @@ function longKeys(text: string, at: number, says: boolean, args: unknown): Keys 
     middle = { resultKey: read.resultKey, exactKey: says ? read.exactKey : key };
   }
   return {
-    resultKey: hashText(`${head.resultKey} ${middle.resultKey} ${tail.resultKey}`),
-    exactKey: hashText(`${head.exactKey} ${middle.exactKey} ${tail.exactKey}`),
+    resultKey: hashNumber(`${head.resultKey} ${middle.resultKey} ${tail.resultKey}`),
+    exactKey: hashNumber(`${head.exactKey} ${middle.exactKey} ${tail.exactKey}`),
   };
 }
 
@@ -200,7 +200,7 @@ function partsOf(text: string, spans: readonly Span[]): string {
  * and repeats what it was given. So words with digits are left out, unless they say how far something is, are a status of
  * HTTP, or are an argument: an error about another id is another error.
  */
-function complaintKey(text: string, args: unknown): string {
+function complaintKey(text: string, args: unknown): number {
   const isLong = text.length > 2 * wholeEnd;
   const headEnd = isLong ? cutBeforeLine(text, wholeEnd) : text.length;
   const tailStart = isLong ? cutBeforeLine(text, text.length - wholeEnd) : text.length;
@@ -213,7 +213,8 @@ function complaintKey(text: string, args: unknown): string {
     // A browser names what is on a page anew with each look at it: ref=e41.
     return named.has(word) && !all.endsWith("ref=", index) ? word : "";
   });
-  return /\p{L}/u.test(words) ? hashText(words.replace(/\s+/g, " ")) : longTextKey(text);
+  if (/\p{L}/u.test(words)) return hashNumber(words.replace(/\s+/g, " "));
+  return hashNumber(text.length <= large ? text : middleKey(text, 0, text.length));
 }
 
 const NUMBERED =

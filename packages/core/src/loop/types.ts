@@ -17,13 +17,16 @@ export interface LoopCandidate {
   readonly args?: unknown;
 }
 
+/** Equal for results that count as equal. A state that an earlier version stored has texts. */
+export type ResultKey = number | string;
+
 /** A finished call as the pipeline reports it. */
 export interface LoopRecord extends Omit<LoopCandidate, "args"> {
   readonly callId: string;
   /** Hash of the whole result with timestamps, ids and the like masked, taken before it is shortened. */
-  readonly resultKey: string;
+  readonly resultKey: ResultKey;
   /** Hash to compare results of calls with different arguments. Default: `resultKey`. */
-  readonly exactKey?: string;
+  readonly exactKey?: ResultKey;
   /** The text of the result reads like an error. */
   readonly saysError?: boolean;
   /** A short answer that many questions can have, such as "healthy". */
@@ -47,13 +50,9 @@ export type Inferred = "readOnly" | "error";
 /** A call in the state, with what was known when it was recorded. */
 export interface LoopEntry
   extends Readonly<Pick<LoopRecord, "callId" | "tool" | "argsKey" | "readOnly" | "isError" | "executed">> {
-  /** That of the key, or 0. A state that an earlier version stored has none. */
-  readonly argsMark: number;
   /** For a blocked call: the predicted result. */
-  readonly resultKey: string;
-  readonly exactKey: string;
-  /** `markOfText` of it. */
-  readonly exactMark: number;
+  readonly resultKey: ResultKey;
+  readonly exactKey: ResultKey;
   readonly errorCode: string | undefined;
   /** That the call only reads, or that it failed, was inferred. */
   readonly inferred: Inferred | undefined;
@@ -167,25 +166,9 @@ export interface LoopSighting {
   readonly indexes: readonly number[];
 }
 
-/**
- * A number that is equal for equal keys. Every result is compared with the 24 before it; comparing numbers before the keys
- * saves 150 ns of a call.
- */
-export function markOfText(key: string): number {
-  return key.charCodeAt(0) ^ (key.charCodeAt(1) << 8) ^ (key.charCodeAt(2) << 16) ^ (key.charCodeAt(3) << 24);
-}
-
-/** Whether an entry may have the arguments with this mark: comparing marks saves making keys. */
-export function mayBeSame({ argsMark }: LoopEntry, mark: number): boolean {
-  return argsMark === mark || !argsMark || mark === 0;
-}
-
 export function isSameOutcome(one: LoopEntry, other: LoopEntry): boolean {
   return (
-    one.resultKey === other.resultKey &&
-    one.tool === other.tool &&
-    mayBeSame(one, other.argsMark) &&
-    isSameKey(one.argsKey, other.argsKey)
+    one.resultKey === other.resultKey && one.tool === other.tool && isSameKey(one.argsKey, other.argsKey)
   );
 }
 

@@ -10,29 +10,30 @@ import { plainCopy } from "./json.ts";
 let first = 0;
 let second = 0;
 
-/** The fingerprint of a text, or of the part of it from one index to another. */
-export function hashText(text: string, from = 0, to = text.length): string {
-  hashNumber(text, from, to);
-  second = mix(second ^ Math.imul(first, 0x165667b1));
+/** The fingerprint of a text. */
+export function hashText(text: string): string {
+  hashNumber(text);
   return digitsOf(first, second);
 }
 
-/** The first half of `hashText` as a number, for a third of its time: to choose among parts, not to tell them apart. */
-export function hashNumber(text: string, from: number, to: number): number {
+/**
+ * The first 53 bits of the fingerprint of a text, or of the part of it from one index to another: a number is made and
+ * compared faster than 16 digits (30 ns).
+ */
+export function hashNumber(text: string, from = 0, to = text.length): number {
   first = 0x243f6a88 ^ (to - from);
   second = 0x85a308d3;
   absorbText(text, (to - from) << 8, from, to);
-  first = mix(first ^ Math.imul(second, 0x27d4eb2f));
-  return first >>> 0;
+  return mixed();
 }
 
-/** The fingerprint of a text, or of a part of it, whatever stands in some spans of it, which are in order. */
+/** The same, whatever stands in some spans of the text, which are in order. */
 export function hashWithout(
   text: string,
   spans: readonly { readonly from: number; readonly to: number }[],
   from = 0,
   to = text.length,
-): string {
+): number {
   first = 0x243f6a88;
   second = 0x85a308d3;
   let kept = from;
@@ -41,9 +42,14 @@ export function hashWithout(
     kept = span.to;
   }
   absorbText(text, 0x5b, kept, to);
+  return mixed();
+}
+
+/** Mixes the two lanes with each other, and gives the first 53 bits. */
+function mixed(): number {
   first = mix(first ^ Math.imul(second, 0x27d4eb2f));
   second = mix(second ^ Math.imul(first, 0x165667b1));
-  return digitsOf(first, second);
+  return (first >>> 0) * 0x200000 + (second >>> 11);
 }
 
 /**

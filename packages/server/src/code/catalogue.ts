@@ -1,7 +1,7 @@
 import type { ToolInfo } from "@toolrack/core";
 import { mayBeCalledBy, tokenShare, toSignatures } from "@toolrack/core/internal";
 import { declaredTool, isHelperTool, runToolName } from "../calls/index.ts";
-import type { ToolPaths } from "./tool-paths.ts";
+import { namespaceOf, type ToolPaths } from "./tool-paths.ts";
 
 /** How many tokens the catalogue may cost a model's context. */
 const MOST_TOKENS = 2_000;
@@ -23,12 +23,12 @@ export function catalogueOf(tools: readonly ToolInfo[], paths: ToolPaths): strin
   const spaces = new Map<string, ToolInfo[]>();
   let total = 0;
   for (const tool of tools) {
-    const path = paths.of(tool.name);
-    if (path === undefined || !isForCode(tool)) continue;
+    if (!isForCode(tool)) continue;
     total++;
-    const own = spaces.get(path.namespace) ?? [];
-    own.push(tool);
-    spaces.set(path.namespace, own);
+    const namespace = namespaceOf(tool);
+    const own = spaces.get(namespace);
+    if (own === undefined) spaces.set(namespace, [tool]);
+    else own.push(tool);
   }
   const names = [...spaces.keys()].sort();
   // The first line is written last, when it is known how many tools follow.

@@ -98,6 +98,7 @@ export class LaneWorker {
     link.channel.listen(CALL, (message) => this.#hear(message as ServerMessage));
     link.channel.listen(WHO, () => this.#announce());
     link.channel.onGap(() => this.#announce());
+    link.onUp = () => this.#announce();
     this.#unsubscribe = registry.subscribe(
       (event) => this.#note(event),
       ["tools", "progress", "log", "state"],
@@ -209,7 +210,10 @@ export class LaneWorker {
     for (const listening of this.#listening.values()) running += listening.running;
     for (const { worker, running: own } of this.#listening.values()) {
       const places = Math.max(1, most - (running - own));
-      if (worker.concurrency !== places) worker.concurrency = places;
+      if (worker.concurrency === places) continue;
+      const isMore = worker.concurrency < places;
+      worker.concurrency = places;
+      if (isMore) lookAgain(worker);
     }
   }
 
@@ -391,6 +395,18 @@ export class LaneWorker {
     };
     link.channel.publish(WORKER, notice);
   }
+}
+
+/**
+ * Makes a worker see that it has more places. BullMQ looks at their number only when something of its loop is done: when all
+ * were taken, the next call would wait until one of those under way has ended, which may itself wait for that call.
+ */
+function lookAgain(worker: Worker): void {
+  // Its types leave out what its loop waits for.
+  const { mainLoopQueue } = worker as unknown as {
+    readonly mainLoopQueue?: Pick<Set<unknown>, "add"> | null;
+  };
+  mainLoopQueue?.add(Promise.resolve());
 }
 
 /** From what a row is made that the server may not have written. */

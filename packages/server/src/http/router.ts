@@ -4,7 +4,7 @@ import { type CompiledSchema, compileSchema } from "@toolrack/core";
 import { type Grant, SecretError, SettingError } from "../access/index.ts";
 import { ForbiddenAnswer, UnfitAnswer } from "../calls/index.ts";
 import { SkillInputError, SkillMissingError, SkillReadOnlyError } from "../skills/index.ts";
-import { BlobMissingError, InvalidCursorError, McpServerError } from "../store/index.ts";
+import { BlobMissingError, InvalidCursorError, McpServerError, PatternTooWideError } from "../store/index.ts";
 import { settleTarget } from "./request-guard.ts";
 import type { HttpServices } from "./services.ts";
 import type { Mount, Route, RouteRequest } from "./wire/index.ts";
@@ -330,8 +330,9 @@ function toHttpError(thrown: unknown): unknown {
   if (thrown instanceof SecretError) return new HttpError("secret_invalid", message);
   if (thrown instanceof SettingError) return new HttpError("setting_invalid", message);
   if (thrown instanceof BlobMissingError) return new HttpError("result_missing", message);
-  if (thrown instanceof InvalidCursorError) {
-    const details = { in: "query", issues: [{ path: "cursor", message }] };
+  if (thrown instanceof InvalidCursorError || thrown instanceof PatternTooWideError) {
+    const path = thrown instanceof InvalidCursorError ? "cursor" : "tool";
+    const details = { in: "query", issues: [{ path, message }] };
     return new HttpError("invalid_request", message, { details });
   }
   if (thrown instanceof ForbiddenAnswer) return new HttpError("forbidden", message);

@@ -72,5 +72,16 @@ export class InvalidCursorError extends Error {
   }
 }
 
+/** Statistics were asked for with a pattern that means too many tools. */
+export class PatternTooWideError extends Error {
+  override readonly name = "PatternTooWideError";
+
+  constructor(pattern: string, most: number) {
+    super(
+      `The pattern "${pattern}" means more than ${most} tools, and statistics add up ${most} at the most. Take one that means fewer, or leave it out for all tools.`,
+    );
+  }
+}
+
 /** The database cannot be repaired now, or not by this version. The message says why. */
 export class RepairRefused extends Error {}

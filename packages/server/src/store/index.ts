@@ -21,6 +21,7 @@ export {
   ExpertConflictError,
   InvalidCursorError,
   McpServerError,
+  PatternTooWideError,
   RepairRefused,
   SkillChangedError,
   SkillConflictError,

@@ -97,10 +97,12 @@ export function statsRoute({ store }: HttpServices): Route {
     "How many calls ended, failed and how long they took, and how many tokens models took",
     {
       description:
-        "Of all recorded calls, to the minute; of more than three days to the hour, of more than nine to the day. The slices of time are minutes for the last two hours, quarters of an hour for two days, hours for a week and days for more. `p50` and `p95` are from histograms, and leave out the time for which calls waited for an approval. Calls that were cancelled, or that nobody approved, are `cancelled` and no errors. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
+        "Of all recorded calls, to the minute; of more than three days to the hour, of more than nine to the day. The slices of time are minutes for the last two hours, quarters of an hour for two days (with a pattern hours), hours for a week and days for more. `p50` and `p95` are from histograms, and leave out the time for which calls waited for an approval. Calls that were cancelled, or that nobody approved, are `cancelled` and no errors. `usage` has the tokens of all models in whole days of UTC, whatever `tool` is.",
       query: {
         since: s.integer("Milliseconds since the epoch. Default a day ago.", { minimum: 0, maximum: LATEST }),
-        tool: s.text("The tool's name; `*` stands for anything."),
+        tool: s.text(
+          "The tool's name, or a pattern that means at most 250 tools: `*` stands for anything. Default: all tools.",
+        ),
         tools: s.integer("How many tools are listed. Default 500.", { minimum: 0, maximum: 500 }),
       },
       answer: ["The numbers.", s.ref("Statistics")],

@@ -47,6 +47,22 @@ it("takes a moment that cannot be for what it is", async () => {
   expect((await server.ask(`/api/stats?since=${later}`)).body).toMatchObject({ calls: 0, buckets: [] });
 });
 
+it("refuses a pattern that means more tools than are added up, and says so", async () => {
+  const timestamp = Date.now() - 60_000;
+  const names = Array.from({ length: 251 }, (_, n) => `wide_${n}`);
+  await Promise.all(
+    names.map((toolName) =>
+      server.store.calls.finished(makeRecord({ timestamp, toolName }), textResult("x")),
+    ),
+  );
+  const { status, body } = await server.ask("/api/stats?tool=wide_*");
+  const message = expect.stringContaining('"wide_*" means more than 250 tools');
+  expect([status, body.error]).toEqual([
+    400,
+    expect.objectContaining({ code: "invalid_request", message, param: "tool" }),
+  ]);
+});
+
 interface Totals {
   readonly toolName: string;
   readonly at: number;

@@ -1,38 +1,29 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ToolContext } from "@toolrack/core";
-import { problemOfCircle, problemOfOwnEntry, problemOfStart } from "../../calls/index.ts";
-import { reasonOf, unlessAborted } from "../../helpers/index.ts";
-import { readServerAddress } from "../../helpers/server-address.ts";
-import { type ListName, lists } from "../wire/index.ts";
-import {
-  type Catalogue,
-  changedLists,
-  emptyCatalogue,
-  readCatalogue,
-  type UpstreamTool,
-  withoutValues,
-} from "./catalogue/catalogue.ts";
-import type { WantedServer } from "./config/configured-servers.ts";
+import { unlessAborted } from "../../helpers/index.ts";
+import type { ListName } from "../wire/index.ts";
+import type { Catalogue, UpstreamTool } from "./catalogue/catalogue.ts";
 import { fingerprintOf, isLocal, type ServerEntry, type ServerLimits } from "./config/entry.ts";
-import { type ApiTokens, resolveEntry } from "./config/resolve-entry.ts";
-import { credentialsIn } from "./config/secret-values.ts";
+import {
+  type ConnectedServer,
+  type ConnectionCaller,
+  connectionEntry,
+  withSignIn,
+} from "./connection-entry.ts";
 import {
   absence,
-  ConfigurationError,
   loss,
   missingScope,
   nameOf,
-  notSignedIn,
   type Outlook,
   RackCircle,
-  refuseCircle,
   refusedCredentials,
   type ServerReason,
   stateAfter,
   UpstreamError,
   waitWanted,
 } from "./failures.ts";
-import { Bulkhead, limitsOf, pauseAfter, RereadTimer, Timer, type UpstreamLimits } from "./limits.ts";
+import { Bulkhead, limitsOf, pauseAfter, Timer, type UpstreamLimits } from "./limits.ts";
 import { RecentLines } from "./process/recent-lines.ts";
 import {
   parameterHeaders,
@@ -42,19 +33,14 @@ import {
   validVerdict,
 } from "./protocol/messages.ts";
 import type { UpstreamSession } from "./protocol/session.ts";
-import type { ServerContext } from "./server-context.ts";
+import { ServerLists } from "./server-lists.ts";
 import type { UpstreamStatus } from "./server-schemas.ts";
 import type { SignIn } from "./sign-in/sign-in.ts";
 
 type UpstreamState = UpstreamStatus["state"];
 
 /** The server that a connection belongs to. */
-export interface UpstreamOwner {
-  readonly key: string;
-  readonly wanted: WantedServer;
-  readonly context: ServerContext;
-  /** Where the entry is, for error messages: `mcp.json` or `mcp_servers`. */
-  readonly place: string;
+export interface UpstreamOwner extends ConnectedServer {
   /** Which protocol and transport the server last spoke. */
   readonly verdict: Verdict | undefined;
   learn(verdict: Verdict | undefined): void;
@@ -64,18 +50,6 @@ export interface UpstreamOwner {
   take(catalogue: Catalogue, changed: readonly ListName[], from: Upstream): void;
   /** Called when a watched resource has changed. */
   updated(uri: string): void;
-}
-
-/** The caller to whom a connection belongs, if the server keeps its callers apart. */
-export interface ConnectionCaller {
-  /** Unlike that of any other open connection to the server. */
-  readonly id: string;
-  /** The value of `${callerId}`: of letters, digits, `_` and `-`. */
-  readonly callerId: string;
-  /** The values that the entry takes from the caller, by name. */
-  readonly values: ReadonlyMap<string, string>;
-  /** Advice for a caller whose values the server refuses. Undefined when there are no values. */
-  readonly remedy: string | undefined;
 }
 
 interface UpstreamOptions {
@@ -97,8 +71,6 @@ const STEADY = 60_000;
 const LONGEST_PAUSE_AWAITED = 1_000;
 /** How many lines of the server's last output an error shows. */
 const TAIL = 8;
-/** How often the lists are read for a call that follows an announced change, before the call fails. */
-const MOST_READS = 3;
 /** How many pings in a row may stay unanswered before the server counts as hanging. */
 const MOST_SILENCES = 3;
 /** How long an answer to a ping may take, in milliseconds. */
@@ -118,7 +90,7 @@ export class Upstream {
   readonly entry: ServerEntry;
   readonly lines: RecentLines;
   state: UpstreamState;
-  catalogue: Catalogue;
+  readonly #lists: ServerLists;
   readonly #owner: UpstreamOwner;
   readonly #options: UpstreamOptions;
   #limits: UpstreamLimits;
@@ -153,16 +125,6 @@ export class Upstream {
   /** Opens a new session before the token ends, because a session cannot change its headers. */
   readonly #renewalTimer = new Timer();
   readonly #restTimer = new Timer();
-  /** Reads the lists again after an announced change, or after a long time without one. */
-  readonly #rereading = new RereadTimer(
-    () => this.#limits.refresh,
-    () => this.#reread(),
-    () => this.#session?.tellsOfChanges !== false,
-  );
-  /** How many changes of its tools the server has announced. */
-  #announced = 0;
-  /** How many of these changes are in the lists that were read last. */
-  #readUpTo = 0;
 
   constructor(owner: UpstreamOwner, options: UpstreamOptions) {
     const { key, wanted, context } = owner;
@@ -174,7 +136,24 @@ export class Upstream {
     this.#limits = limitsOf(options.limits);
     this.#bulkhead = new Bulkhead(`The ${nameOf(this)}`, this.#limits);
     this.state = wanted.isEnabled ? "starting" : "disabled";
-    this.catalogue = options.catalogue ?? emptyCatalogue;
+    this.#lists = new ServerLists({
+      session: () => this.#session,
+      limits: () => this.#limits,
+      lines: this.lines,
+      identity: context.identity,
+      callersValues: [...(options.caller?.values.values() ?? [])],
+      take: (catalogue, changed) => owner.take(catalogue, changed, this),
+      isEndedBy: (thrown, session) => this.#isEndedBy(thrown, session),
+    });
+    if (options.catalogue !== undefined) this.catalogue = options.catalogue;
+  }
+
+  get catalogue(): Catalogue {
+    return this.#lists.catalogue;
+  }
+
+  set catalogue(catalogue: Catalogue) {
+    this.#lists.catalogue = catalogue;
   }
 
   get status(): UpstreamStatus {
@@ -238,7 +217,7 @@ export class Upstream {
     this.#isStopped = true;
     this.#renewalTimer.clear();
     this.#restTimer.clear();
-    this.#rereading.end();
+    this.#lists.end();
     await Promise.all([this.#giveUpAttempt(), this.#endSessions("It was stopped.")]);
   }
 
@@ -256,11 +235,11 @@ export class Upstream {
     this.#limits = limitsOf(limits);
     this.#bulkhead.resize(this.#limits);
     this.#restTimer.clear();
-    this.#rereading.end();
+    this.#lists.end();
     if (this.#session === undefined) return;
     this.#beginRest();
     // A change may have been announced just before. Read it now, because the old timer was cleared.
-    this.#rereading.soon();
+    this.#lists.readSoon();
   }
 
   /** Calls a tool. Rejects with `UpstreamError`, or with the reason of the context's signal. */
@@ -271,7 +250,7 @@ export class Upstream {
 
   request(request: AbortableRequest): Promise<unknown> {
     const session = this.#session;
-    const isBehind = request.admit !== undefined && this.#readUpTo < this.#announced;
+    const isBehind = request.admit !== undefined && this.#lists.isBehind;
     // Most requests need not wait, and are sent below.
     if (session === undefined || !this.#bulkhead.hasRoom || isBehind) return this.#requestLater(request);
     try {
@@ -299,7 +278,7 @@ export class Upstream {
     await this.#bulkhead.enter(request);
     begin?.();
     try {
-      if (request.admit !== undefined) await this.#catchUp(request.signal);
+      if (request.admit !== undefined) await this.#lists.catchUp(request.signal);
       request.admit?.();
     } catch (thrown) {
       this.#leaveBulkhead();
@@ -326,23 +305,6 @@ export class Upstream {
     if (this.#attempt !== undefined) await unlessAborted(this.#attempt, signal);
     if (this.#session === undefined) throw this.#absence();
     return this.#session;
-  }
-
-  /**
-   * Reads the lists again if changes were announced, so that no tool is called with a definition that the rack
-   * has not seen.
-   */
-  async #catchUp(signal: AbortSignal): Promise<void> {
-    const wanted = this.#announced;
-    for (let reads = 0; this.#readUpTo < wanted && this.#session !== undefined; reads++) {
-      // Several reads may be needed, because the first one may have started before the change was announced.
-      if (reads === MOST_READS) {
-        const text =
-          "The server told that its tools have changed, and they could not be read again, so that nothing is called on it. Its log says why.";
-        throw new UpstreamError("unavailable", text);
-      }
-      await unlessAborted(this.#rereading.now(), signal);
-    }
   }
 
   /** Sends a request that has entered the bulkhead. Leaves the bulkhead when the request has ended. */
@@ -447,7 +409,7 @@ export class Upstream {
    * credentials.
    */
   #checkSoon(): void {
-    if (!isLocal(this.entry)) this.#rereading.soon();
+    if (!isLocal(this.entry)) this.#lists.readSoon();
   }
 
   /** The error for calls while there is no session. `reason` is used when the state has none. */
@@ -504,31 +466,16 @@ export class Upstream {
 
   /** Starts or reaches the server with the current values of variables and credentials. */
   async #open(prior: Verdict | undefined, signal: AbortSignal): Promise<UpstreamSession> {
-    const { key, wanted, place, context } = this.#owner;
+    const { key, context } = this.#owner;
     const { signIn, caller } = this.#options;
-    if (wanted.invalid !== undefined) throw new ConfigurationError(wanted.invalid.reason);
-    refuseCircle(problemOfStart(context.identity));
-    const own = caller && { callerId: caller.callerId, caller: (name: string) => caller.values.get(name) };
-    const surroundings = { ...context.surroundings, ...own };
-    const entry = await resolveEntry(this.entry, `${place}: ${key}`, surroundings);
-    const { directory } = surroundings;
-    const address = (await readServerAddress(directory))?.url;
-    refuseCircle(problemOfOwnEntry(this.entry, directory, address));
-    // The values must be masked before the server can send anything.
-    this.#maskValues(credentialsIn(entry, this.entry));
+    const entry = await connectionEntry(this.#owner, caller);
     // The description of an API says where a person signs in, so it is read without a token. Calls ask for tokens themselves.
-    const credentials = this.entry.api === undefined ? await signIn?.headers() : undefined;
-    this.#sent = credentials;
+    this.#sent = this.entry.api === undefined ? await signIn?.headers() : undefined;
     // Imported late: a workspace without upstream servers never loads the client.
     const { connectUpstream } = await import("./protocol/handshake.ts");
     return connectUpstream({
       server: key,
-      entry:
-        entry.kind === "address"
-          ? { ...entry, headers: { ...entry.headers, ...credentials } }
-          : entry.kind === "api"
-            ? { ...entry, tokens: tokensOf(key, signIn) }
-            : entry,
+      entry: withSignIn(entry, key, signIn, this.#sent),
       prior,
       protocol: this.entry.toolrack?.protocol,
       fingerprint: fingerprintOf(this.entry),
@@ -539,44 +486,26 @@ export class Upstream {
     });
   }
 
-  #maskValues(found: readonly string[]): void {
-    const { key, context } = this.#owner;
-    const { caller } = this.#options;
-    if (caller === undefined) {
-      context.maskFor(key, found);
-      return;
-    }
-    // The id of a token is no secret: records name it.
-    const secret = found.filter((value) => value !== caller.callerId);
-    context.maskFor(`${key} ${caller.id}`, [...secret, ...caller.values.values()]);
-  }
-
   /** Reads what the server offers, then makes its session the current one. */
   async #prepare(session: UpstreamSession, signal: AbortSignal): Promise<void> {
-    const announced = this.#announced;
     session.follow({
-      onListChanged: (list) => {
-        const isUsed = session === this.#session;
-        // A change that is announced before the session is used may not be in the lists that are being read.
-        if (list === "tools" || !isUsed) this.#announced++;
-        if (isUsed) this.#rereading.soon();
-      },
+      onListChanged: (list) => this.#lists.announce(list, session),
       onResourceUpdated: (uri) => {
         if (this.#options.caller === undefined) this.#owner.updated(uri);
       },
       onLost: (reason) => this.#lose(session, reason),
     });
     // `stop` must not wait for slow lists.
-    const reading = this.#read(session);
+    const reading = this.#lists.readFirst(session);
     await unlessAborted(reading, signal);
-    const catalogue = await reading;
+    const apply = await reading;
     await unlessAborted(session.subscriptions.watch(this.#watched), signal);
     const requireOpen = () => {
       if (signal.aborted || session.isClosed)
         throw new UpstreamError("unavailable", "It ended before it was ready.");
     };
     requireOpen();
-    this.#take(catalogue, lists);
+    apply();
     const { signIn } = this.#options;
     const isApi = this.entry.api !== undefined;
     if (isApi && signIn !== undefined) {
@@ -594,9 +523,7 @@ export class Upstream {
     if (renewAt !== undefined) this.#renewAfter(Math.max(renewAt - Date.now(), SHORTEST_RENEWAL));
     this.#remember(session.verdict);
     this.#enter("ready");
-    this.#readUpTo = announced;
-    if (announced < this.#announced) this.#rereading.soon();
-    else this.#rereading.later();
+    this.#lists.sessionIsUsed();
     this.#beginRest();
   }
 
@@ -630,7 +557,7 @@ export class Upstream {
   #failed(thrown: unknown): void {
     const { signIn } = this.#options;
     // A server that leads back to this rack offers the rack's own tools, which would be listed twice.
-    if (thrown instanceof RackCircle) this.#take(emptyCatalogue, lists);
+    if (thrown instanceof RackCircle) this.#lists.empty();
     const { mask } = this.#owner.context;
     const remedy = this.#options.caller?.remedy;
     const explanation = this.lines.explanation(this.#attemptAt);
@@ -678,51 +605,11 @@ export class Upstream {
     if (verdict?.at !== known?.at || verdict?.era !== known?.era) this.#owner.learn(verdict);
   }
 
-  async #read(session: UpstreamSession): Promise<Catalogue> {
-    const onProblem = (text: string) => this.lines.add("rack", text);
-    const options = { timeout: this.#limits.list, before: this.catalogue, onProblem };
-    const catalogue = await readCatalogue(session, options);
-    refuseCircle(problemOfCircle(catalogue.racks ?? [], this.#owner.context.identity));
-    return catalogue;
-  }
-
-  /** Keeps the former catalogue when the new one cannot be applied. */
-  #take(catalogue: Catalogue, changed: readonly ListName[]): void {
-    const before = this.catalogue;
-    const values = this.#options.caller?.values.values() ?? [];
-    this.catalogue = catalogue;
-    try {
-      if (changed.length > 0) this.#owner.take(withoutValues(catalogue, values), changed, this);
-    } catch (thrown) {
-      this.catalogue = before;
-      throw thrown;
-    }
-  }
-
-  /** Reads all lists again. Ignores the result if the session was replaced meanwhile. */
-  async #reread(): Promise<void> {
-    const session = this.#session;
-    if (session === undefined) return;
-    const isUsed = () => session === this.#session;
-    const announced = this.#announced;
-    try {
-      const before = this.catalogue;
-      const catalogue = await this.#read(session);
-      if (!isUsed()) return;
-      this.#take(catalogue, changedLists(before, catalogue));
-      this.#readUpTo = announced;
-    } catch (thrown) {
-      if (isUsed() && this.#endedBy(thrown, session)) return;
-      this.lines.add("rack", `Its lists could not be read again: ${reasonOf(thrown)}`);
-    }
-    if (isUsed()) this.#rereading.later();
-  }
-
   /**
    * Returns whether a failure to read the lists ends the session. If so, stops using the session, and opens a
    * new one or enters the state after the failure.
    */
-  #endedBy(thrown: unknown, session: UpstreamSession): boolean {
+  #isEndedBy(thrown: unknown, session: UpstreamSession): boolean {
     if (thrown instanceof RackCircle) {
       this.#retire(session);
       this.#failed(thrown);
@@ -756,17 +643,4 @@ export class Upstream {
       this.#owner.context.onChange();
     });
   }
-}
-
-/** The tokens of whoever has signed in at an API, for its calls. */
-function tokensOf(key: string, signIn: SignIn | undefined): ApiTokens {
-  return {
-    async token() {
-      const { Authorization: sent } = (await signIn?.headers()) ?? {};
-      if (sent === undefined) throw new Error(notSignedIn(key).reason);
-      return sent.replace(/^Bearer /, "");
-    },
-    // Of several calls that were refused at the same time, the first marks the token, and all wait for the next one.
-    refuse: (token) => signIn?.markRefused({ Authorization: `Bearer ${token}` }) || signIn?.canRenew === true,
-  };
 }

@@ -16,8 +16,9 @@ const redis = findRedis();
 const isMissing = postgres === undefined || redis === undefined;
 if (isMissing) console.warn("SKIPPED: workers. Install PostgreSQL and redis-server to run it.");
 
-const config = `export default { builtins: false, workers: { lanes: { heavy: {
-  maxWaiting: 4, limits: { limited: { concurrency: 1 } } } } } };`;
+const config = `export default { builtins: false, workers: { lanes: {
+  heavy: { maxWaiting: 4, limits: { limited: { concurrency: 1 } } },
+  wide: { limits: { paced: { rate: { calls: 2, seconds: 1 } } } } } } };`;
 
 describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", () => {
   const stack = new AsyncDisposableStack();
@@ -126,6 +127,11 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     expect(await recordOf("endless")).toMatchObject({ status: "cancelled", error: { code: "cancelled" } });
   });
 
+  it("performs the calls that calls make, though these take all places of their lane", async () => {
+    const nested = await Promise.all(Array.from({ length: 8 }, () => server.call("nest", {})));
+    expect(nested.map(({ body }) => body.status)).toEqual(Array(8).fill("completed"));
+  }, 90_000);
+
   it("keeps the limit of a tool over all workers, and refuses calls when the queue is full", async () => {
     const calling = Promise.all(Array.from({ length: 12 }, () => server.call("limited", { n: 1, ms: 150 })));
     const running = async () => (await server.ask("/api/calls?status=running")).body.items.length;
@@ -144,6 +150,16 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     expect(busy.length).toBeGreaterThan(0);
     expect(busy[0]!.body.error).toMatchObject({ code: "busy", details: { lane: "heavy" } });
     expect(burst.filter(({ body }) => body.status === "completed").length).toBe(12 - busy.length);
+  });
+
+  it("begins no more calls of a tool in some seconds than its rate allows, whichever worker and server they come to", async () => {
+    await using other = await ServerProcess.start(workspace.directory, { env });
+    const servers = [server, other];
+    await Promise.all(Array.from({ length: 5 }, (_, n) => servers[n % 2]!.call("paced", {})));
+    const times = linesOf(workspace.directory, "paced.txt").map(Number).sort();
+    expect(times).toHaveLength(5);
+    // Two begin in the first second, two in the next. The first may have said so late.
+    expect(times[4]! - times[0]!).toBeGreaterThan(1_000);
   });
 
   it("counts no call as waiting that was cancelled while it waited", async () => {

@@ -1,5 +1,6 @@
-import { type Expression, type SqlBool, sql } from "kysely";
+import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { OpenedDatabase } from "../database.ts";
+import { PatternTooWideError } from "../errors.ts";
 import { toStorableText } from "../keys.ts";
 import { matchesGlob } from "../row-mapping.ts";
 import type { Engine } from "../schema.ts";
@@ -13,7 +14,7 @@ export interface StatisticsQuery {
    */
   readonly since: number;
   readonly until: number;
-  /** Glob over the tool's name. */
+  /** Glob over the tool's name, which may mean at most `MOST_MEANT` tools unless it means all. */
   readonly tool?: string;
   /** How many tools are listed: at most 500, default 500. */
   readonly tools?: number;
@@ -52,7 +53,7 @@ export interface CallStatistics extends CallTotals {
 }
 
 interface TotalsRow {
-  readonly key: string | number;
+  readonly key: string | number | null;
   readonly calls: number | string;
   readonly errors: number | string;
   readonly cancelled: number | string;
@@ -62,57 +63,77 @@ interface TotalsRow {
 
 /** How many tools are listed at the most, and read of each day to find them. */
 const MOST_TOOLS = 500;
+/** How many tools a pattern may mean: their counts of 30 days are added up in a twentieth of a second. */
+export const MOST_MEANT = 250;
 /** For how many tools histograms are added up: of a busy tool, 30 days have about 600 rows. */
 const MOST_MEASURED = 50;
 
-/** The database adds up the counts. */
+/** The database adds up the counts. Throws `PatternTooWideError`. */
 export async function readStatistics(
-  database: OpenedDatabase,
+  opened: OpenedDatabase,
   query: StatisticsQuery,
 ): Promise<CallStatistics> {
-  const { tool = ALL_TOOLS } = query;
-  const asked = await withinCounts(database, query);
-  const interval = Math.max(intervalFor(query.until - query.since), finestOf(query, toolSpans).length);
+  const meant = await meantTools(opened, query);
+  const isPattern = meant !== undefined && isGlob(query.tool ?? "");
   const scan: OpenedDatabase["scan"] = (wanted) =>
-    // Of a pattern, all counts of the time are read.
-    database.scan(wanted, query.signal, isGlob(tool) ? "long" : "short");
+    opened.scan(wanted, query.signal, isPattern ? "long" : "short");
+  const database = { ...opened, scan };
+  const asked = await withinCounts(database, query);
+  const usual = intervalFor(query.until - query.since, isPattern);
+  const interval = Math.max(usual, finestOf(query, toolSpans).length);
   // Where all tools are meant, the counts of all are read.
-  const allowed = tool === ALL_TOOLS ? allSpans : toolSpans;
-  const [whole] = await scan(totalsBy(database, piecesOf(asked, allowed), sql<string>`'all'`, tool));
-  const slices = piecesOf(
-    asked,
-    allowed.filter((span) => spans[span] <= interval),
-  );
+  const allowed = (meant === undefined ? allSpans : toolSpans).filter((span) => spans[span] <= interval);
+  const pieces = piecesOf(asked, allowed);
+  const names = meant ?? [ALL_TOOLS];
   const slice = sql<number>`starts_at - starts_at % ${sql.lit(interval)}`;
-  const sliced = await scan(totalsBy(database, slices, slice, tool).orderBy("key"));
-  const totals = toTotals(whole ?? { calls: 0, errors: 0, cancelled: 0, p50: null, p95: null });
+  const summed = withWhole(sumsBy(database, pieces, slice, names));
+  const isNothing = pieces.length === 0 || names.length === 0;
+  const rows = isNothing ? [] : await scan(totalsOf(database, summed).orderBy("key"));
+  const totals = toTotals(rows.find(({ key }) => key === null) ?? none);
+  const sliced = rows.filter(({ key }) => key !== null);
   return {
     ...totals,
     interval,
     buckets: sliced.map((row) => ({ at: Number(row.key), ...toTotals(row) })),
-    tools: await listTools({ ...database, scan }, asked, totals),
+    tools: await listTools(database, asked, meant, totals),
   };
 }
 
-/** The tools with the most calls first. `whole`: the totals of all that are meant. */
+const none = { calls: 0, errors: 0, cancelled: 0, p50: null, p95: null };
+
+/** The tools that a pattern means, of those that were ever called; undefined where it means all. */
+async function meantTools(
+  database: OpenedDatabase,
+  { tool = "*", signal }: StatisticsQuery,
+): Promise<readonly string[] | undefined> {
+  if (/^\**$/.test(tool)) return undefined;
+  if (!isGlob(tool)) return [toStorableText(tool)];
+  const called = await database.scan(calledTools(database, tool), signal, "long");
+  const names = called.map(({ name }) => name);
+  if (names.length > MOST_MEANT) throw new PatternTooWideError(tool, MOST_MEANT);
+  return names;
+}
+
+/** The tools with the most calls first. `meant`: those of a pattern; `whole`: the totals of all that are meant. */
 async function listTools(
   database: OpenedDatabase,
   query: StatisticsQuery,
+  meant: readonly string[] | undefined,
   whole: CallTotals,
 ): Promise<CallStatistics["tools"]> {
   const { tool = "*", tools: wanted = MOST_TOOLS } = query;
   const most = Math.min(wanted, MOST_TOOLS);
   if (most === 0 || whole.calls === 0) return [];
-  if (!isGlob(tool)) return [{ toolName: tool, ...whole }];
+  if (meant !== undefined && !isGlob(tool)) return [{ toolName: tool, ...whole }];
   const pieces = piecesOf(query, toolSpans);
-  const leading = await database.scan(leadingTools(database, pieces, tool));
-  const names = leading.map(({ tool_name }) => tool_name);
+  const names =
+    meant ?? (await database.scan(leadingTools(database, pieces))).map(({ tool_name }) => tool_name);
   // The histograms have the calls too, so that few tools are read once.
   const counted =
     names.length <= MOST_MEASURED ? undefined : await database.scan(callsByTool(database, pieces, names));
   const first = counted?.slice(0, Math.min(most, MOST_MEASURED)).map(({ key }) => String(key)) ?? names;
   if (first.length === 0) return [];
-  const byTool = totalsBy(database, pieces, sql<string>`tool_name`, first);
+  const byTool = totalsOf(database, sumsBy(database, pieces, sql<string>`tool_name`, first));
   const measured = await database.scan(byTool.orderBy("calls", "desc").orderBy("key"));
   const rest = counted?.slice(MOST_MEASURED) ?? [];
   return [...measured, ...rest]
@@ -134,7 +155,7 @@ interface Piece {
   readonly to: number;
 }
 
-/** Splits a time into as few slices as possible: long ones in the middle, shorter ones at the ends. */
+/** Splits a time into as few slices as possible: long ones in the middle, shorter ones at the ends. None if it ends before it begins. */
 function piecesOf(query: StatisticsQuery, allowed: readonly Span[]): Piece[] {
   const { since, until } = query;
   const { span, length } = finestOf(query, allowed);
@@ -145,9 +166,7 @@ function piecesOf(query: StatisticsQuery, allowed: readonly Span[]): Piece[] {
   const isOpen = until >= now && until - (until % longest) <= now;
   const last = isOpen ? longest : spans.minute;
   const to = until - (until % last) + last;
-  const pieces = split(since - (since % length), to, used);
-  // A time that ends before it begins has no counts.
-  return pieces.length === 0 ? [{ span, from: to, to }] : pieces;
+  return split(since - (since % length), to, used);
 }
 
 /** The shortest of the spans whose counts are still kept for the beginning of the time. */
@@ -167,42 +186,60 @@ function split(from: number, to: number, allowed: readonly Span[]): Piece[] {
   return [...split(from, start, finer), { span, from: start, to: end }, ...split(end, to, finer)];
 }
 
-/**
- * The totals of each group of counts of a tool, by its name, a glob or `ALL_TOOLS`, or of some tools. `upto` is how many
- * calls of known duration are in this bucket and those below it; `p50` is in the first bucket that reaches more than half of the known ones, `p95` in the first beyond 19 of 20. Uses
- * integers only, because the engines divide differently.
- */
-function totalsBy(
-  { db, engine }: OpenedDatabase,
+/** The counts of some tools, added up by a key and their bucket. */
+function sumsBy(
+  { engine }: OpenedDatabase,
   pieces: readonly Piece[],
   key: ReturnType<typeof sql<string | number>>,
-  tool: string | readonly string[],
+  names: readonly string[],
 ) {
   const counts = pieces.map(
-    (piece) =>
-      sql`select bucket, calls, errors, cancelled, total, ${key} as grp
-        from call_counts where span = ${piece.span} and ${isMeant(engine, piece, tool)}`,
+    (piece) => sql`select bucket, calls, errors, cancelled, total, ${key} as grp
+        from ${countsOf(engine, piece, sql`tool_name in (${sql.join(names)})`)}`,
   );
+  return sql`select grp, bucket, ${sums}
+    from (${sql.join(counts, sql` union all `)}) AS counted group by grp, bucket`;
+}
+
+/** The rows of a piece, slice by slice, as the index finds those of some tools without those of the others. */
+function countsOf(engine: Engine, piece: Piece, isWanted: Expression<SqlBool>) {
+  const { span } = piece;
+  if (engine !== "postgres")
+    return sql`call_counts where span = ${span} and ${timesOf(piece)} and ${isWanted}`;
+  // Left to itself, it reads the others too.
+  const starts = startsOf(piece).map((start) => sql`(${sql.lit(start)})`);
+  return sql`(values ${sql.join(starts)}) AS slices(slice) cross join lateral (
+      select * from call_counts where span = ${span} and starts_at = slice and ${isWanted} offset 0
+    ) AS counts`;
+}
+
+const sums = sql`sum(calls) as calls, sum(errors) as errors, sum(cancelled) as cancelled, sum(total) as total`;
+
+/** Adds the whole to the sums of its parts, with null as its key. */
+function withWhole(parts: RawBuilder<unknown>) {
+  return sql`with parts AS (${parts})
+    select grp, bucket, calls, errors, cancelled, total from parts
+    union all select null, bucket, ${sums} from parts group by bucket`;
+}
+
+/**
+ * The totals of each group of sums. `upto` is how many calls of known duration are in this bucket and those below it; `p50`
+ * is in the first bucket that reaches more than half of the known ones, `p95` in the first beyond 19 of 20. Uses integers
+ * only, because the engines divide differently.
+ */
+function totalsOf({ db }: OpenedDatabase, summed: RawBuilder<unknown>) {
   const known = sql`case when bucket = ${sql.lit(UNKNOWN)} then 0 else calls end`;
-  const placed = sql<{ grp: string | number }>`(
+  const placed = sql<{ grp: string | number | null }>`(
     select grp, calls, errors, cancelled, bucket, total / nullif(calls, 0) as mean,
       sum(${known}) over (partition by grp order by bucket) as upto,
       sum(${known}) over (partition by grp) as known
-    from (
-      select grp, bucket,
-        sum(calls) as calls,
-        sum(errors) as errors,
-        sum(cancelled) as cancelled,
-        sum(total) as total
-      from (${sql.join(counts, sql` union all `)}) as counted
-      group by grp, bucket
-    ) as summed
+    from (${summed}) as summed
   )`;
   const isKnown = sql`bucket <> ${sql.lit(UNKNOWN)} and known > 0`;
   return db
     .selectFrom(placed.as("placed"))
     .select([
-      sql<string | number>`grp`.as("key"),
+      sql<string | number | null>`grp`.as("key"),
       // PostgreSQL and MySQL return these numbers as text.
       sql<number | string>`sum(calls)`.as("calls"),
       sql<number | string>`sum(errors)`.as("errors"),
@@ -215,10 +252,35 @@ function totalsBy(
     .$castTo<TotalsRow>();
 }
 
+/**
+ * The tools that a pattern means, in order of their names, or one more than it may mean. Each is found behind the one
+ * before, so that the counts of the tools are not read.
+ */
+function calledTools({ db, engine }: OpenedDatabase, tool: string) {
+  const pattern = toStorableText(tool);
+  const start = pattern.slice(0, pattern.search(/[*?]/));
+  const named = sql<{ name: string }>`(${
+    // It does so by itself, and its recursion ends after a thousand steps.
+    engine === "mysql"
+      ? sql`select distinct tool_name as name from tool_days where tool_name >= ${start}`
+      : sql`with recursive named(name) AS (
+          select min(tool_name) from tool_days where tool_name >= ${start}
+          union all
+          select (select min(tool_name) from tool_days where tool_name > named.name)
+          from named where substr(named.name, 1, ${sql.lit([...start].length)}) = ${start}
+        ) select name from named where name is not null`
+  })`;
+  return db
+    .selectFrom(named.as("named"))
+    .select("name")
+    .where(matchesGlob(engine, "name", pattern))
+    .limit(MOST_MEANT + 1);
+}
+
 /** Tools among which those with the most calls are. Of a time of more than some hours, they are those that lead on its days. */
-function leadingTools({ db, engine }: OpenedDatabase, pieces: readonly Piece[], tool: string) {
-  const isWanted = isNamed(engine, tool);
-  const from = pieces[0]!.from; // There is always a piece.
+function leadingTools({ db }: OpenedDatabase, pieces: readonly Piece[]) {
+  const isTool = sql<SqlBool>`tool_name <> ${ALL_TOOLS}`;
+  const from = pieces[0]!.from; // Something was counted, so that there is a piece.
   const to = pieces.at(-1)!.to;
   const days: Piece = {
     span: "day",
@@ -227,11 +289,11 @@ function leadingTools({ db, engine }: OpenedDatabase, pieces: readonly Piece[], 
   };
   const leading = (time: Expression<SqlBool>) =>
     sql`select tool_name, calls from (
-      select tool_name, calls from tool_days where ${time} and ${isWanted}
+      select tool_name, calls from tool_days where ${time} and ${isTool}
       order by calls desc, tool_name desc limit ${sql.lit(MOST_TOOLS)}
     ) AS listed`;
   const all = ({ span }: Piece, time: Expression<SqlBool>) =>
-    sql`select tool_name, calls from call_counts where span = ${span} and ${time} and ${isWanted}`;
+    sql`select tool_name, calls from call_counts where span = ${span} and ${time} and ${isTool}`;
   const lists =
     to - from > LONGEST_READ ? eachTime(days).map(leading) : pieces.map((piece) => all(piece, timeOf(piece)));
   return db
@@ -272,42 +334,27 @@ function callsByTool({ db }: OpenedDatabase, pieces: readonly Piece[], names: re
 
 /** Milliseconds. The counts of a longer time are not all read to find the tools with the most calls. */
 const LONGEST_READ = 3 * spans.hour;
-/** More slices than this are read with the counts of all other tools between them. SQLite joins at most 500 lists. */
-const MOST_SLICES = 400;
-
-/** The beginnings of a piece's slices, unless there are too many of them. */
-function startsOf({ span, from, to }: Piece): number[] {
-  const count = (to - from) / spans[span];
-  return count > MOST_SLICES ? [] : Array.from({ length: count }, (_, at) => from + at * spans[span]);
-}
+/** With more slices than this, those of all tools between them are read too. SQLite joins at most 500 lists. */
+const MOST_LISTS = 400;
 
 /** A condition for each slice, or one for all of them. */
 function eachTime(piece: Piece): Expression<SqlBool>[] {
   const starts = startsOf(piece);
-  return starts.length === 0 ? [timeOf(piece)] : starts.map((start) => sql`starts_at = ${start}`);
+  return starts.length > MOST_LISTS ? [timeOf(piece)] : starts.map((start) => sql`starts_at = ${start}`);
 }
 
 function timeOf({ from, to }: Piece): Expression<SqlBool> {
   return sql`starts_at >= ${from} and starts_at < ${to}`;
 }
 
-/** Slice by slice, the index finds the rows of some tools without those of the others. */
 function timesOf(piece: Piece): Expression<SqlBool> {
-  const starts = startsOf(piece);
-  return starts.length === 0 ? timeOf(piece) : sql`starts_at in (${sql.join(starts)})`;
+  return sql`starts_at in (${sql.join(startsOf(piece))})`;
 }
 
-/** Whether a row counts a tool whose name matches a glob. */
-function isNamed(engine: Engine, glob: string): Expression<SqlBool> {
-  const isTool = sql<SqlBool>`tool_name <> ${ALL_TOOLS}`;
-  return glob === "*" ? isTool : sql`${isTool} and ${matchesGlob(engine, "tool_name", toStorableText(glob))}`;
-}
-
-/** Whether a row counts what is meant, within a piece of time: a tool by its name, a glob, `ALL_TOOLS`, or some names. */
-function isMeant(engine: Engine, piece: Piece, tool: string | readonly string[]): Expression<SqlBool> {
-  if (typeof tool !== "string") return sql`${timesOf(piece)} and tool_name in (${sql.join(tool)})`;
-  if (isGlob(tool)) return sql`${timeOf(piece)} and ${isNamed(engine, tool)}`;
-  return sql`${timesOf(piece)} and tool_name = ${toStorableText(tool)}`;
+/** The beginnings of a piece's slices; its end may be within the last of them. */
+function startsOf({ span, from, to }: Piece): number[] {
+  const length = Math.ceil((to - from) / spans[span]);
+  return Array.from({ length }, (_, at) => from + at * spans[span]);
 }
 
 function toTotals({ calls, errors, cancelled, p50, p95 }: Omit<TotalsRow, "key">): CallTotals {
@@ -322,10 +369,10 @@ function toTotals({ calls, errors, cancelled, p50, p95 }: Omit<TotalsRow, "key">
 
 /**
  * The length of a slice for a span of time: a familiar unit that gives a chart neither too few nor too many
- * slices.
+ * slices. Of many tools, a quarter of an hour would have to be added up from minutes.
  */
-function intervalFor(length: number): number {
+function intervalFor(length: number, isOfMany: boolean): number {
   if (length <= 2 * spans.hour) return spans.minute;
-  if (length <= 2 * spans.day) return spans.quarter;
+  if (length <= 2 * spans.day && !isOfMany) return spans.quarter;
   return length <= 7 * spans.day ? spans.hour : spans.day;
 }

@@ -4,7 +4,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ToolCallRecord, ToolResult } from "@toolrack/core";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { CallQuery } from "../calls/call-query.ts";
-import { BlobMissingError, InvalidCursorError } from "../errors.ts";
+import { MOST_MEANT } from "../calls/call-statistics.ts";
+import { BlobMissingError, InvalidCursorError, PatternTooWideError } from "../errors.ts";
 import type { Store, StoreOptions } from "../store.ts";
 
 import type { TestPlace } from "./engines.fixture.ts";
@@ -674,6 +675,61 @@ export function testCalls(place: TestPlace): void {
       expect(latest).toMatchObject([{ toolName: "ranked_59", calls: 2 }]);
     });
 
+    test("count what has just ended, however long the time is", async () => {
+      await finish({ toolName: "long_ago", timestamp: Date.now() - 30 * 86_400_000, duration: 10 });
+      await finish({ toolName: "just_ended", timestamp: Date.now(), duration: 10 });
+      for (const days of [0.01, 0.5, 1, 5, 7, 20]) {
+        const until = Date.now() - 1;
+        for (const tool of ["just_ended", "just_*"]) {
+          const { calls, buckets, tools } = await store.calls.statistics({
+            since: until - days * 86_400_000,
+            until,
+            tool,
+          });
+          expect([days, tool, calls, buckets.length, tools.length]).toEqual([days, tool, 1, 1, 1]);
+        }
+      }
+    });
+
+    test("of a pattern are those of the tools that it means, wherever its star stands", async () => {
+      const at = start + 200 * 86_400_000;
+      const names = [
+        "meant_one",
+        "meant_two",
+        "Meant_one",
+        "meant[x]_one",
+        "meanu",
+        "\u{1f600}_one",
+        "\u{1f600}",
+      ];
+      for (const toolName of names) await finish({ toolName, timestamp: at, duration: 10 });
+      const meantBy = async (tool: string) => {
+        const { calls, buckets, tools } = await store.calls.statistics({ since: at, until: at, tool });
+        expect(buckets.reduce((sum, bucket) => sum + bucket.calls, 0)).toBe(calls);
+        expect(tools).toHaveLength(calls);
+        return tools.map(({ toolName }) => toolName).sort();
+      };
+      expect(await meantBy("meant_*")).toEqual(["meant_one", "meant_two"]);
+      expect(await meantBy("*_one")).toEqual(["Meant_one", "meant[x]_one", "meant_one", "\u{1f600}_one"]);
+      expect(await meantBy("meant[*")).toEqual(["meant[x]_one"]);
+      expect(await meantBy("mean?")).toEqual(["meanu"]);
+      expect(await meantBy("\u{1f600}*")).toEqual(["\u{1f600}", "\u{1f600}_one"]);
+      expect(await meantBy("nothing_*")).toEqual([]);
+      expect(await meantBy("*")).toEqual(names.toSorted());
+    });
+
+    test("are refused for a pattern that means very many tools, unless it means all", async () => {
+      const at = start + 210 * 86_400_000;
+      const add = (n: number) => finish({ toolName: `wide_${n}`, timestamp: at, duration: 10 });
+      await Promise.all(Array.from({ length: MOST_MEANT }, (_, n) => add(n)));
+      const wide = { since: at, until: at, tool: "wide_*" };
+      expect(await store.calls.statistics(wide)).toMatchObject({ calls: MOST_MEANT });
+      await add(MOST_MEANT);
+      await expect(store.calls.statistics(wide)).rejects.toThrow(PatternTooWideError);
+      expect(await store.calls.statistics({ ...wide, tool: "*" })).toMatchObject({ calls: MOST_MEANT + 1 });
+      expect(await store.calls.statistics({ ...wide, tool: "wide_1*0" })).toMatchObject({ calls: 11 });
+    });
+
     test("tell calls that nobody wanted any more from failures, and waiting from the tool's time", async () => {
       const own = { toolName: "counted_wait", timestamp: start + 3 };
       const failed = (code: "cancelled" | "approval_denied" | "timed_out") => ({
@@ -707,8 +763,8 @@ export function testCalls(place: TestPlace): void {
           const expected = times.filter(
             (time) => day + time * 1_000 >= whole.since && day + time * 1_000 <= whole.until,
           ).length;
-          for (const tool of ["counted_span", undefined]) {
-            const found = await store.calls.statistics({ ...asked, ...(tool === undefined ? {} : { tool }) });
+          for (const tool of ["counted_span", "counted_s*n", undefined]) {
+            const found = await store.calls.statistics({ ...asked, ...(tool && { tool }) });
             const counted = [found, ...found.tools].map(({ calls }) => calls);
             const sliced = found.buckets.reduce((sum, { calls }) => sum + calls, 0);
             expect([since, until, ...counted, sliced]).toEqual([since, until, expected, expected, expected]);

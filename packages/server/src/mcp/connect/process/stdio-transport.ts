@@ -30,8 +30,8 @@ interface ProcessSpec {
   readonly cwd: string;
 }
 
-/** How long a server may take to end after its input has ended. */
-const END_TIMEOUT = 1_000;
+/** How long a server may take to end after its input has ended. Then it is told by a signal, and has two seconds more. */
+const END_TIMEOUT = 500;
 /** How long to wait for the last output of a process that has ended. */
 const LAST_OUTPUT_TIMEOUT = 100;
 /**

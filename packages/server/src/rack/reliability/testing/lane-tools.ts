@@ -20,6 +20,11 @@ export const again = Tool.define({ name: "again", description: "Counts.", parame
 export const wide = Tool.define({ name: "wide", description: "Counts.", parameters, metadata: { lane: "wide", idempotent: true }, execute: work });
 export const limited = Tool.define({ name: "limited", description: "Counts.", parameters, metadata: { lane: "heavy" },
   execute: async ({ input }) => { note("limited.txt", "begin"); await sleep(input.ms); note("limited.txt", "end"); return 1; } });
+export const paced = Tool.define({ name: "paced", description: "Counts.", parameters: { type: "object", properties: {} }, metadata: { lane: "wide" },
+  execute: async () => { note("paced.txt", Date.now()); return 1; } });
+export const leaf = Tool.define({ name: "leaf", description: "Counts.", parameters: { type: "object", properties: {} }, metadata: { lane: "wide" }, execute: async () => 1 });
+export const nest = Tool.define({ name: "nest", description: "Calls another of its lane.", parameters: { type: "object", properties: {} }, metadata: { lane: "wide", timeout: 60_000 },
+  execute: async ({ call }) => (await call("leaf", {})).content });
 export const here = Tool.define({ name: "here", description: "Runs where it arrives.", parameters: { type: "object", properties: { size: { type: "integer" } } },
   execute: async ({ input }) => ({ pid: process.pid, text: "x".repeat(input.size ?? 1) }) });
 export const chain = Tool.define({ name: "chain", description: "Calls others and asks.", parameters: { type: "object", properties: { size: { type: "integer" } } },
