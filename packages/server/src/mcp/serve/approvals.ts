@@ -1,11 +1,5 @@
 import type { Grant } from "../../access/index.ts";
-import {
-  type Answer,
-  approvalMark,
-  INBOX,
-  shownArguments,
-  UnfitAnswer,
-} from "../../calls/index.ts";
+import { type Answer, approvalMark, INBOX, shownArguments, UnfitAnswer } from "../../calls/index.ts";
 import { type RunView, runExcerpt, runOfQuestion } from "../../code/index.ts";
 import type { StoredApproval } from "../../store/index.ts";
 import { ClientDialog, currentDialog } from "./dialog.ts";
