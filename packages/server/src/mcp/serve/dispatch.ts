@@ -213,7 +213,7 @@ function startCall(
   // An approval deep inside the call finds the client through `currentDialog`. A client that can receive
   // nothing need not be found, unless another dialog would be found in its place.
   const needsContext = isWatched || wants.messages || currentDialog.getStore() !== undefined;
-  dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
+  void dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
 }
 
 /** The trace headers of a request. In `_meta` they have the same names as in HTTP. */
