@@ -103,16 +103,19 @@ export class ClientDialog<Result> implements CallClient {
   start(work: (signal: AbortSignal) => Promise<Result>): this {
     const controller = new AbortController();
     this.onCancel = (reason) => controller.abort(reason);
-    return this.follow(work(controller.signal));
+    void this.follow(work(controller.signal));
+    return this;
   }
 
-  /** Waits for work that has started. */
-  follow(work: Promise<Result>): this {
-    work.then(
-      (result) => this.#advance({ kind: "ended", result }),
-      (reason) => this.#advance({ kind: "failed", reason }),
-    );
-    return this;
+  /** Waits for work that has started. Never rejects. */
+  async follow(work: Promise<Result>): Promise<void> {
+    let end: Step<Result>;
+    try {
+      end = { kind: "ended", result: await work };
+    } catch (reason) {
+      end = { kind: "failed", reason };
+    }
+    this.#advance(end);
   }
 
   /** Whether `next` would return a step at once. */

@@ -210,7 +210,7 @@ function startCall(
     call.callId = id;
     call.signal = controller.signal;
   }
-  dialog.follow(service.run(call));
+  void dialog.follow(service.run(call));
 }
 
 /** The trace headers of a request. In `_meta` they have the same names as in HTTP. */
