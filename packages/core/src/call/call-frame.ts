@@ -30,6 +30,8 @@ export class CallFrame {
   raw: unknown;
   readonly options: CallOptions;
   readonly parent: CallFrame | undefined;
+  /** Whether a tool made the call, here or in the process that admitted it. */
+  readonly isNested: boolean;
   readonly sessionID: string;
   readonly permissions: readonly string[];
   readonly mock: CallMock | undefined;
@@ -133,6 +135,7 @@ export class CallFrame {
     this.options = options;
     this.parent = parent;
     this.admitted = admitted;
+    this.isNested = parent !== undefined || admitted?.parentCallId !== undefined;
     this.sessionID = options.sessionID ?? parent?.sessionID ?? "";
     this.permissions =
       parent === undefined ? (options.permissions ?? host.settings.permissions) : parent.permissions;
@@ -145,11 +148,6 @@ export class CallFrame {
   get callId(): string {
     this.#callId ??= this.host.history.idOf(this.sequence);
     return this.#callId;
-  }
-
-  /** Whether a tool made the call, here or in the process that admitted it. */
-  get isNested(): boolean {
-    return this.parent !== undefined || this.admitted?.parentCallId !== undefined;
   }
 
   /** The id of the call that made this one. */

@@ -10,11 +10,8 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Obtains consent if the policy asks for it. Anything but a clear yes is a denial. */
 export function approve(frame: CallFrame): Promise<void> | undefined {
-  const { mock, host, tool, current } = frame;
-  // As `policyOf` and `isDangerous` say it, without calling them for every call.
-  const decide = (mock?.approval ?? host.settings.approval)?.decide;
-  const asksFirst = tool.info.metadata.dangerous === true || current?.info.metadata.dangerous === true;
-  return decide === undefined && !asksFirst ? undefined : consent(frame);
+  const asksNobody = policyOf(frame)?.decide === undefined && !isDangerous(frame);
+  return asksNobody ? undefined : consent(frame);
 }
 
 /**

@@ -39,10 +39,7 @@ interface FirstRequest {
 
 const none: RpcParams = Object.freeze({});
 
-/**
- * The dialog whose work is running, also deep in a chain of calls. Approvals use it to find the client, which
- * the code in between does not know.
- */
+/** The dialog whose prompt or resource is being made. By it, approvals find the client of calls that its code makes. */
 export const currentDialog = new AsyncLocalStorage<ClientDialog<unknown>>();
 
 /**
@@ -106,16 +103,19 @@ export class ClientDialog<Result> implements CallClient {
   start(work: (signal: AbortSignal) => Promise<Result>): this {
     const controller = new AbortController();
     this.onCancel = (reason) => controller.abort(reason);
-    return this.follow(work(controller.signal));
+    void this.follow(work(controller.signal));
+    return this;
   }
 
-  /** Waits for work that has started. */
-  follow(work: Promise<Result>): this {
-    work.then(
-      (result) => this.#advance({ kind: "ended", result }),
-      (reason) => this.#advance({ kind: "failed", reason }),
-    );
-    return this;
+  /** Waits for work that has started. Never rejects. */
+  async follow(work: Promise<Result>): Promise<void> {
+    let end: Step<Result>;
+    try {
+      end = { kind: "ended", result: await work };
+    } catch (reason) {
+      end = { kind: "failed", reason };
+    }
+    this.#advance(end);
   }
 
   /** Whether `next` would return a step at once. */
