@@ -143,6 +143,9 @@ describe("deploy/Containerfile", () => {
       (name) => JSON.parse(read(`packages/${name}/package.json`)).name,
     );
     expect(names.sort()).toEqual(known.sort());
+    // npm does not make the folder that it packs into.
+    const [before, folder] = text.split(/npm pack .*--pack-destination (\S+)/);
+    expect(before).toContain(`mkdir ${folder}`);
     expect(takes(JSON.parse(/^CMD (.*)$/m.exec(text)![1]!))).toBe(true);
   });
 

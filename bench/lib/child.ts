@@ -7,6 +7,9 @@ const [suiteName, subjectText] = process.argv.slice(2);
 const suite = suites[suiteName as keyof typeof suites];
 const subject = JSON.parse(subjectText!) as Subject;
 
+// The parent was ended, such as by Ctrl-C, which does not reach this group.
+process.on("disconnect", () => process.kill(-process.pid, "SIGKILL"));
+
 const message: SampleMessage = await suite.sample(subject).then(
   (sample) => ({ sample }),
   (error: unknown) => ({ failure: error instanceof Error ? error.message : String(error) }),

@@ -15,8 +15,20 @@ export function sampleInChild(
     const child = fork(new URL("./child.ts", import.meta.url), [suiteName, JSON.stringify(subject)], {
       execArgv: ["--conditions=toolrack-source"],
       stdio: ["ignore", "ignore", "pipe", "ipc"],
-      timeout: limit,
-      killSignal: "SIGKILL",
+      // A group of its own, with all processes that the sample starts: one that is left keeps a pipe open, and a core busy.
+      detached: true,
+    });
+    const endAll = () => {
+      try {
+        process.kill(-child.pid!, "SIGKILL");
+      } catch {
+        child.kill("SIGKILL");
+      }
+    };
+    const timer = setTimeout(endAll, limit);
+    child.on("exit", () => {
+      clearTimeout(timer);
+      endAll();
     });
     let message: SampleMessage | undefined;
     let complaint = "";

@@ -2,6 +2,7 @@ import { randomFillSync } from "node:crypto";
 import type { Span } from "@opentelemetry/api";
 import type {
   AdmittedCall,
+  CallClient,
   ProgressUpdate,
   RackEvent,
   ToolCallRecord,
@@ -72,12 +73,14 @@ export interface Origin {
   readonly connection: ClientConnection | undefined;
   /** Forgotten when the first call has ended, because they may hold credentials of the caller. */
   headers: RequestHeaders | undefined;
+  /** Whoever can be asked questions while the first call runs. */
+  client?: CallClient | undefined;
 }
 
 /** What a process that performs a call must know of it to record it, as plain JSON. */
 export interface CallHandover
   extends Pick<AnnouncedCall, "displayName" | "timestamp" | "rootCallId" | "replayOf" | "via" | "expert"> {
-  readonly origin: Omit<Origin, "connection"> | undefined;
+  readonly origin: Omit<Origin, "connection" | "client"> | undefined;
 }
 
 /** How a surface was asked for a call. */
@@ -89,6 +92,7 @@ export interface CallEntrance {
   readonly isPassingSession?: boolean | undefined;
   /** The headers of the HTTP request by which the caller made the call. */
   readonly headers?: RequestHeaders | undefined;
+  readonly client?: CallClient | undefined;
 }
 
 /** The origin of what the program itself, its command line and the master token ask for. */
@@ -248,10 +252,10 @@ export class CallBook {
 
   /** Must be called right before a surface makes a call. The call stays in the book until `leave`. */
   enter(call: AnnouncedCall, entrance: CallEntrance): LiveCall {
-    const { grant, watcher, connection, headers } = entrance;
+    const { grant, watcher, connection, headers, client } = entrance;
     const { caller, admin: isAdmin, id: owner } = grant;
     const sessionID = entrance.isPassingSession ? "" : call.sessionID;
-    const origin = { callId: call.callId, caller, isAdmin, owner, sessionID, connection, headers };
+    const origin = { callId: call.callId, caller, isAdmin, owner, sessionID, connection, headers, client };
     const live = new LiveCall(call, call.depth ?? 0, origin, grant, watcher);
     this.#live.set(call.callId, live);
     return live;
@@ -260,7 +264,7 @@ export class CallBook {
   /** What another process must know of a call to perform it. */
   handoverOf(call: LiveCall): CallHandover {
     const { displayName, timestamp, rootCallId, replayOf, via, expert, origin } = call;
-    const { connection: _, headers = {}, ...plain } = origin ?? operatorOrigin;
+    const { connection: _, client: __, headers = {}, ...plain } = origin ?? operatorOrigin;
     // Of the headers, only the caller's own values for upstream servers are for tools.
     const own = Object.entries(headers).filter(([name]) => name.startsWith(callerHeaders));
     const handed = origin && { ...plain, headers: Object.fromEntries(own) };
@@ -285,7 +289,11 @@ export class CallBook {
   }
 
   leave(call: LiveCall): void {
-    if (call.origin !== undefined) call.origin.headers = undefined;
+    const { origin } = call;
+    if (origin !== undefined) {
+      origin.headers = undefined;
+      origin.client = undefined;
+    }
     this.#live.entries.delete(call.callId);
   }
 

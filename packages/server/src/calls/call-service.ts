@@ -281,6 +281,11 @@ export class CallService implements CallFollower {
     return (await this.#channel?.request(node, CANCEL, { callId, reason })) === true;
   }
 
+  /** Whoever can be asked about the call and all calls that it led to. Undefined when nobody can, or when the first has ended. */
+  clientOf(callId: string): CallClient | undefined {
+    return this.#book.originOf(callId)?.client;
+  }
+
   isWaiting(callId: string): boolean {
     return this.#book.get(callId)?.endWaiting !== undefined;
   }

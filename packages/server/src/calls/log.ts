@@ -337,20 +337,17 @@ export function toLogLine(record: ToolCallRecord, error: ToolError | undefined, 
   };
 }
 
-/**
- * `secondText` is the text of `second`, kept because formatting a whole date takes longer than the rest of a
- * line.
- */
-let second = Number.NaN;
-let secondText = "";
+/** The millisecond that was written last, and its text: formatting a date takes longer than the rest of a line. */
+let last = Number.NaN;
+let lastText = "";
 
 export function isoTime(milliseconds: number): string {
-  const now = Math.floor(milliseconds / 1_000);
-  if (now !== second) {
-    secondText = new Date(now * 1_000).toISOString().slice(0, -"000Z".length);
-    second = now;
+  const now = Math.floor(milliseconds);
+  if (now !== last) {
+    lastText = new Date(now).toISOString();
+    last = now;
   }
-  return `${secondText}${String(Math.floor(milliseconds) - now * 1_000).padStart(3, "0")}Z`;
+  return lastText;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { sql } from "kysely";
 import { isRecord } from "../helpers/index.ts";
 import { unlessTaken } from "./database-errors.ts";
@@ -109,6 +110,8 @@ export interface SkillBundle {
 
 /** Every engine limits how many values a statement may have. */
 const ROWS_PER_STATEMENT = 500;
+/** More tools than this are deleted in several steps, between which others are served. */
+const ROWS_DELETED_AT_ONCE = 5_000;
 
 const skills = rowMap<StoredSkill>()("skills", {
   name: text(),
@@ -220,8 +223,9 @@ export class SkillRepository {
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill> {
     return this.#change(async (db) => {
       const old = await findRow(db, "skills", { id });
-      const before = await findRows(db, "skill_tools", { skill_id: id });
-      const createdTimes = new Map(before.map((tool) => [tool.id, tool.created_at]));
+      const before = db.selectFrom("skill_tools").select(["id", "created_at"]).where("skill_id", "=", id);
+      const createdTimes = new Map((await before.execute()).map((tool) => [tool.id, tool.created_at]));
+      await nextTurn();
       await removeRows(db, id);
       return insertSkill(db, id, bundle, old?.created_at ?? Date.now(), createdTimes);
     });
@@ -324,13 +328,15 @@ async function insertSkill(
   const row = skills.toRow({ ...empty, ...bundle.skill, id, createdAt, updatedAt: now });
   await refuseTakenSkill(db, row.name, row.mark, id);
   refuseRepeatedNames(bundle.tools);
-  const toolRows = bundle.tools.map((tool, position) => newToolRow(tool, id, position, now, createdTimes));
   await db.insertInto("skills").values(row).execute();
-  for (let at = 0; at < toolRows.length; at += ROWS_PER_STATEMENT) {
-    const part = toolRows.slice(at, at + ROWS_PER_STATEMENT);
+  for (let at = 0; at < bundle.tools.length; at += ROWS_PER_STATEMENT) {
+    const some = bundle.tools.slice(at, at + ROWS_PER_STATEMENT);
+    const part = some.map((tool, n) => newToolRow(tool, id, at + n, now, createdTimes));
     const taken = await findRow(db, "skill_tools", { id: part.map((tool) => tool.id) });
     if (taken !== undefined) throw takenToolId(taken.id);
     await db.insertInto("skill_tools").values(part).execute();
+    // There may be tens of thousands. What needs the database waits until all are there, all else is served.
+    await nextTurn();
   }
   await insertFiles(db, id, bundle.files);
   return skills.toRecord(row);
@@ -365,6 +371,12 @@ async function insertFiles(db: StoreDatabase, skillId: string, files: readonly S
 
 async function removeRows(db: StoreDatabase, id: string): Promise<boolean> {
   await deleteRows(db, "skill_files", { skill_id: id });
+  const tools = db.selectFrom("skill_tools").where("skill_id", "=", id);
+  const { last } = await tools.select(({ fn }) => fn.max("position").as("last")).executeTakeFirstOrThrow();
+  for (let below = ROWS_DELETED_AT_ONCE; below < (last ?? 0); below += ROWS_DELETED_AT_ONCE) {
+    await db.deleteFrom("skill_tools").where("skill_id", "=", id).where("position", "<", below).execute();
+    await nextTurn();
+  }
   await deleteRows(db, "skill_tools", { skill_id: id });
   return (await deleteRows(db, "skills", { id })) > 0;
 }

@@ -1,16 +1,9 @@
-import type { Logger } from "@toolrack/core";
 import type { Grant } from "../../access/index.ts";
-import {
-  type Answer,
-  type ApprovalInbox,
-  approvalMark,
-  INBOX,
-  shownArguments,
-  UnfitAnswer,
-} from "../../calls/index.ts";
+import { type Answer, approvalMark, INBOX, shownArguments, UnfitAnswer } from "../../calls/index.ts";
 import { type RunView, runExcerpt, runOfQuestion } from "../../code/index.ts";
-import type { CallStore, StoredApproval } from "../../store/index.ts";
-import { type ClientDialog, currentDialog } from "./dialog.ts";
+import type { StoredApproval } from "../../store/index.ts";
+import { ClientDialog, currentDialog } from "./dialog.ts";
+import type { RackServices } from "./mcp-services.ts";
 
 /** How many characters of a call's arguments the person is shown. */
 const LONGEST_INPUT = 4_000;
@@ -22,22 +15,20 @@ const LONGEST_INPUT = 4_000;
  * stops it.
  */
 export function letClientsApprove(
-  approvals: ApprovalInbox,
+  { approvals, service, store, logger }: Pick<RackServices, "approvals" | "service" | "store" | "logger">,
   mayAsk: (grant: Grant) => boolean,
-  calls: Pick<CallStore, "get" | "list">,
-  logger: Logger,
 ): () => void {
   const asked = new Map<string, AbortController>();
   return approvals.subscribe((approval) => {
-    const { id, state } = approval;
+    const { id, state, callId } = approval;
     if (state !== "pending") {
       asked.get(id)?.abort("the question was answered elsewhere");
       asked.delete(id);
       return;
     }
-    const dialog = currentDialog.getStore();
+    const dialog = service.clientOf(callId) ?? currentDialog.getStore();
     // Code that a call left behind, such as a timer, may ask after the call has ended and its client has gone.
-    if (dialog === undefined || dialog.isOver) return;
+    if (!(dialog instanceof ClientDialog) || dialog.isOver) return;
     const grant = dialog.peer.caller?.grant;
     if (grant === undefined || !mayAsk(grant) || !approvals.mayAnswer(approval, grant)) {
       return dialog.warn(waitsForOthers(approval), approval.toolName);
@@ -47,7 +38,7 @@ export function letClientsApprove(
     }
     const withdrawn = new AbortController();
     asked.set(id, withdrawn);
-    void runOfQuestion(approval, calls)
+    void runOfQuestion(approval, store.calls)
       .then((run) => ask(dialog, approval, run, withdrawn.signal))
       .then((answer) => answer && approvals.answer(id, answer, { name: nameOf(dialog, approval), grant }))
       .catch((thrown) => {

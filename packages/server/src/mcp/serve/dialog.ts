@@ -39,10 +39,7 @@ interface FirstRequest {
 
 const none: RpcParams = Object.freeze({});
 
-/**
- * The dialog whose work is running, also deep in a chain of calls. Approvals use it to find the client, which
- * the code in between does not know.
- */
+/** The dialog whose prompt or resource is being made. By it, approvals find the client of calls that its code makes. */
 export const currentDialog = new AsyncLocalStorage<ClientDialog<unknown>>();
 
 /**

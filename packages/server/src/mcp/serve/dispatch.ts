@@ -27,7 +27,7 @@ import {
   toRpcError,
   upstreamError,
 } from "./answers.ts";
-import { answerWithQuestions, ClientDialog, currentDialog, relayDialog } from "./dialog.ts";
+import { answerWithQuestions, ClientDialog, relayDialog } from "./dialog.ts";
 import { discover, initialize, setLevel } from "./handshake.ts";
 import { checkParamHeaders } from "./http-checks.ts";
 import type { McpServing } from "./mcp-services.ts";
@@ -210,10 +210,7 @@ function startCall(
     call.callId = id;
     call.signal = controller.signal;
   }
-  // An approval deep inside the call finds the client through `currentDialog`. A client that can receive
-  // nothing need not be found, unless another dialog would be found in its place.
-  const needsContext = isWatched || wants.messages || currentDialog.getStore() !== undefined;
-  void dialog.follow(needsContext ? currentDialog.run(dialog, () => service.run(call)) : service.run(call));
+  void dialog.follow(service.run(call));
 }
 
 /** The trace headers of a request. In `_meta` they have the same names as in HTTP. */

@@ -52,7 +52,7 @@ export function createMcpSurface({
   // The config decides whether a client is asked for approvals at all; the client's grant decides whether it
   // may answer.
   const mayAsk = (grant: Grant) => approvals === "client" || (approvals === "stdio" && grant === operator);
-  const stopApproving = letClientsApprove(services.approvals, mayAsk, services.store.calls, services.logger);
+  const stopApproving = letClientsApprove(services, mayAsk);
   const joined = new JoinedClients(serving);
   return {
     serving,

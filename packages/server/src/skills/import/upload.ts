@@ -2,6 +2,8 @@ import { randomUUID } from "node:crypto";
 import { existsSync, lstatSync, statSync } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { Readable } from "node:stream";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { reasonOf } from "../../helpers/index.ts";
 import type { Sandbox } from "../../sandbox/index.ts";
 import type { SkillBundle, SkillFile } from "../../store/index.ts";
@@ -167,11 +169,11 @@ function commonFolder(files: readonly SkillFile[]): string {
 
 /** Parses CSV (RFC 4180) into rows by the names in the first line, in lower case. Leaves out empty fields. */
 async function parseCsv(text: string): Promise<Record<string, string>[]> {
-  const { parse } = await import("csv-parse/sync");
+  const { parse } = await import("csv-parse");
   const head = text.split("\n", 1)[0] ?? "";
   // Spreadsheets in many countries use semicolons.
   const delimiter = head.includes(",") ? "," : (/[;\t]/.exec(head)?.[0] ?? ",");
-  return parse(text, {
+  const parser = parse({
     bom: true,
     delimiter,
     columns: (names: string[]) => names.map((name) => name.trim().toLowerCase()),
@@ -181,4 +183,16 @@ async function parseCsv(text: string): Promise<Record<string, string>[]> {
     on_record: (row: Record<string, string>) =>
       Object.fromEntries(Object.entries(row).filter(([, value]) => !["", "NULL", "\\N"].includes(value))),
   });
+  const rows: Record<string, string>[] = [];
+  for await (const row of Readable.from(piecesOf(text)).pipe(parser)) rows.push(row);
+  return rows;
+}
+
+/** Others are served between two pieces: there may be tens of thousands of rows. */
+async function* piecesOf(text: string): AsyncGenerator<Buffer> {
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += 65_536) {
+    yield bytes.subarray(at, at + 65_536);
+    await nextTurn();
+  }
 }

@@ -39,6 +39,10 @@ export class StartQueue extends PassingMap<string, Start> {
   }
 }
 
+type Outcome = "safe" | "taken" | "held";
+/** Keeps a row that the store cannot take now. */
+type Hold = (why: StoreUnavailable) => "held";
+
 type CallSink = Pick<CallTable, "write" | "writeAlone">;
 
 interface CallWriterOptions {
@@ -64,7 +68,8 @@ interface Entry {
    * The promise that `finished` returned. Absent for a call that still runs, and for a row that is in the
    * journal.
    */
-  waiter?: PromiseWithResolvers<"safe" | "taken"> | undefined;
+  waiter?: PromiseWithResolvers<Outcome> | undefined;
+  readonly hold?: Hold | undefined;
   isInJournal?: boolean;
   isRefused?: boolean;
 }
@@ -185,11 +190,14 @@ export class CallWriter {
     this.#running.delete(callId);
   }
 
-  /** Resolves when the row is safe, or when it is left out because another process has the call of a lane or has ended it. */
-  finished(row: CallRow): Promise<"safe" | "taken"> {
+  /**
+   * Resolves when the row is safe, or when it is left out because another process has the call of a lane or has ended it.
+   * Without `hold`, rejects with `StoreUnavailable` while the store cannot take it.
+   */
+  finished(row: CallRow, hold?: Hold): Promise<Outcome> {
     this.#starts.entries.delete(row.call_id);
-    const waiter = Promise.withResolvers<"safe" | "taken">();
-    this.#ended.push({ row, waiter });
+    const waiter = Promise.withResolvers<Outcome>();
+    this.#ended.push({ row, waiter, hold });
     this.#turn ??= setImmediate(this.#endTurn);
     return waiter.promise;
   }
@@ -326,6 +334,7 @@ export class CallWriter {
   }
 
   #replacedBy(batch: readonly Entry[]): Replaced {
+    if (this.#running.size === 0) return {};
     const replacing = batch.filter(
       ({ row, isClaimed }) => isClaimed || (row.state !== "running" && this.#running.has(row.call_id)),
     );
@@ -335,7 +344,7 @@ export class CallWriter {
   }
 
   #settle(entry: Entry, error: unknown, isOurs = true): void {
-    const { row, waiter, isInJournal } = entry;
+    const { row, waiter, hold, isInJournal } = entry;
     if (row.state === "running") return;
     if (isInJournal && error !== undefined) {
       this.#keep(entry, error);
@@ -343,9 +352,11 @@ export class CallWriter {
     }
     // While the store is unavailable the row is held; when it is written later, it still replaces the call's
     // started row.
-    if (StoreUnavailable.from(error) === undefined) this.#running.delete(row.call_id);
+    const unavailable = StoreUnavailable.from(error);
+    if (unavailable === undefined) this.#running.delete(row.call_id);
     if (isInJournal) this.#inJournal--;
     else if (error === undefined) waiter?.resolve(isOurs ? "safe" : "taken");
+    else if (unavailable !== undefined && hold !== undefined) waiter?.resolve(hold(unavailable));
     else waiter?.reject(error);
   }
 

@@ -131,15 +131,15 @@ export class CallRepository {
     const call = prepareFinished(record, result, this.#instance.id, details);
     this.finishedCount++;
     if (this.held.isHolding) return Promise.resolve(this.#hold(call));
-    const written = call.needsBlobs ? this.#writeWithBlobs(call) : this.#writer.finished(toFinishedRow(call));
-    return written.catch((error) => {
+    if (!call.needsBlobs) return this.#writer.finished(toFinishedRow(call), (why) => this.#hold(call, why));
+    return this.#writeWithBlobs(call).catch((error) => {
       const unavailable = StoreUnavailable.from(error);
       if (unavailable === undefined) throw error;
       return this.#hold(call, unavailable);
     });
   }
 
-  #writeWithBlobs(call: FinishedCall): Promise<"safe" | "taken"> {
+  #writeWithBlobs(call: FinishedCall): Promise<"safe" | "held" | "taken"> {
     const written = toRowWithBlobs(call, this.#blobs).then((row) => this.#writer.finished(row));
     const settled = written.catch(() => {}).then(() => void this.#blobWrites.delete(settled));
     this.#blobWrites.add(settled);

@@ -157,12 +157,30 @@ export function testSkills(place: TestPlace): void {
       await expect(store.skills.addTool(skillId, wrong)).rejects.toThrow();
     });
 
-    test("may be many", async () => {
-      const tools = Array.from({ length: 2_000 }, (_, index) => ({ ...webSearch, name: `tool_${index}` }));
-      const skill = await store.skills.add({ skill: { name: "Many" }, tools, files: [] });
-      expect(await other.skills.listTools(skill.id)).toHaveLength(2_000);
-      expect(await store.skills.remove(skill.id)).toBe(true);
-      expect(await other.skills.listTools(skill.id)).toEqual([]);
+    test("may be many, and hold nobody up while they are written, replaced or removed", async () => {
+      const tools = Array.from({ length: 12_000 }, (_, index) => ({ ...webSearch, name: `tool_${index}` }));
+      const bundle = { skill: { name: "Many" }, tools, files: [] };
+      /** How often others had a turn meanwhile. */
+      const turnsDuring = async (work: () => Promise<unknown>) => {
+        let turns = 0;
+        let next = setImmediate(function count() {
+          turns++;
+          next = setImmediate(count);
+        });
+        await work();
+        clearImmediate(next);
+        return turns;
+      };
+      let id = "";
+      const add = async () => {
+        ({ id } = await store.skills.add(bundle));
+      };
+      expect(await turnsDuring(add)).toBeGreaterThan(20);
+      expect(await other.skills.listTools(id)).toHaveLength(12_000);
+      expect(await turnsDuring(() => store.skills.replace(id, bundle))).toBeGreaterThan(20);
+      expect(await other.skills.listTools(id)).toHaveLength(12_000);
+      expect(await turnsDuring(() => store.skills.remove(id))).toBeGreaterThanOrEqual(2);
+      expect(await other.skills.listTools(id)).toEqual([]);
     });
   });
 
