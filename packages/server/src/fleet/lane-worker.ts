@@ -190,11 +190,16 @@ export class LaneWorker {
     this.#listening.set(name, listening);
   }
 
+  /** Redis keeps limits by the name of the queue, also those that the config no longer has. */
   async #limit({ name, limit }: LaneQueue): Promise<void> {
     const queue = this.#options.link.queue(name);
-    if (limit?.concurrency !== undefined) await queue.setGlobalConcurrency(limit.concurrency);
-    if (limit?.rate !== undefined)
-      await queue.setGlobalRateLimit(limit.rate.calls, limit.rate.seconds * 1_000);
+    const { concurrency, rate } = limit ?? {};
+    await (concurrency === undefined
+      ? queue.removeGlobalConcurrency()
+      : queue.setGlobalConcurrency(concurrency));
+    await (rate === undefined
+      ? queue.removeGlobalRateLimit()
+      : queue.setGlobalRateLimit(rate.calls, rate.seconds * 1_000));
   }
 
   #retire(worker: Worker): void {
