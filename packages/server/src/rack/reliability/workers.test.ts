@@ -160,7 +160,7 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
   it("keeps the limit of a tool when Redis comes back without its data", async () => {
     const client = new Redis(queue.url);
     await client.flushall();
-    await client.client("KILL", "TYPE", "normal", "SKIPME", "yes");
+    await client.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
     const limit = async () =>
       (await client.keys("*.limited.*:meta")).map((key) => client.hget(key, "concurrency"));
     while ((await Promise.all(await limit())).join() !== "1") await sleep(20);
