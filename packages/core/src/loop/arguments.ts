@@ -87,7 +87,6 @@ let size = 0;
 function markOf(value: unknown, depth = 0): number {
   if (typeof value === "string") return textMark(value);
   if (typeof value === "number") return numberMark(value);
-  if (typeof value === "boolean") return value ? 0x7a11 : 0xfa15;
   if (typeof value !== "object" || value === null) return 0x9011;
   if (Array.isArray(value)) {
     addSize(value);
@@ -104,9 +103,10 @@ function markOf(value: unknown, depth = 0): number {
   for (const key in value) {
     const member = (value as Record<string, unknown>)[key]; // Any object may be read by its own keys.
     let mark: number;
-    // Texts and numbers are marked in place, without going deeper: nested arguments 130 → 95 ns.
+    // What most members are is marked in place, without going deeper: nested arguments 130 → 95 ns.
     if (typeof member === "string") mark = textMark(member);
     else if (typeof member === "number") mark = numberMark(member);
+    else if (typeof member === "boolean") mark = member ? 0x7a11 : 0xfa15;
     else if (member === undefined || typeof member === "function") continue;
     else mark = markOf(member, depth + 1);
     held += 8;

@@ -128,7 +128,7 @@ describe("what was inferred", () => {
   });
 
   it("is that a tool only reads, when identical calls gave equal results and others gave others", () => {
-    const call = (args: string, result: string) => ({
+    const call = (args: string, result: number) => ({
       callId: args,
       tool: "ledger",
       argsKey: args,
@@ -139,12 +139,12 @@ describe("what was inferred", () => {
       resultKey: result,
       resultLength: 200,
     });
-    const state = [call("a", "1"), call("b", "2"), call("a", "1"), call("c", "3")].reduce(
+    const state = [call("a", 1), call("b", 2), call("a", 1), call("c", 3)].reduce(
       (before, record) => recordCall(before, record),
       emptyLoopState(),
     );
     expect(state.entries.map(({ readOnly }) => readOnly)).toEqual([false, false, false, true]);
-    const acknowledged = [call("a", "1"), call("a", "1"), call("b", "1")].reduce(
+    const acknowledged = [call("a", 1), call("a", 1), call("b", 1)].reduce(
       (before, record) => recordCall(before, record),
       emptyLoopState(),
     );

@@ -199,7 +199,7 @@ describe("waiting", () => {
       callId: `c${index}`,
       tool: "test",
       argsKey: "all",
-      resultKey: "2 failed",
+      resultKey: 2,
       isError: true,
       readOnly: false,
       executed: true,

@@ -8,7 +8,7 @@ const record = (tool: string, over: Partial<LoopRecord> = {}): LoopRecord => ({
   callId: `${tool}-${number++}`,
   tool,
   argsKey: "a",
-  resultKey: "r",
+  resultKey: 1,
   isError: false,
   readOnly: true,
   executed: true,
@@ -40,10 +40,10 @@ describe("recordCall", () => {
       executed: false,
       errorCode: "loop_blocked",
       isError: true,
-      resultKey: "b",
+      resultKey: 2,
     });
     expect(recordCall(state, blocked).entries.at(-1)).toMatchObject({
-      resultKey: "r",
+      resultKey: 1,
       isError: false,
       executed: false,
       blocked: true,
@@ -95,11 +95,7 @@ describe("rollback", () => {
   it("judges later calls as if the removed ones had never been made", () => {
     const edit = record("edit", { readOnly: false });
     const before = record("read");
-    const later = [
-      record("read"),
-      record("read", { resultKey: "other" }),
-      record("edit", { readOnly: false }),
-    ];
+    const later = [record("read"), record("read", { resultKey: 3 }), record("edit", { readOnly: false })];
     const state = rollback(after(before, edit, ...later), [edit.callId]);
     expect(state).toEqual(after(before, ...later));
     expect(state.entries.map(({ isNew }) => isNew)).toEqual([true, false, true, true]);

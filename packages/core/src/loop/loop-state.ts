@@ -1,16 +1,10 @@
+import { hashNumber } from "../schema/hash.ts";
 import { argumentTokens, isSameKey } from "./arguments.ts";
 import type { EntryIndex } from "./entry-index.ts";
 import { seemsToStep, seemsToWait } from "./inference.ts";
 import { isNearIdentical, isNextOf, isReadByInference, isWait, predict } from "./prediction.ts";
 import { mostAnswers, stableResultLength, tellingResultLength, windowOf, windowSize } from "./thresholds.ts";
-import {
-  isSameRound,
-  type LoopEntry,
-  type LoopRecord,
-  type LoopState,
-  type LoopVerdict,
-  type ResultKey,
-} from "./types.ts";
+import { isSameRound, type LoopEntry, type LoopRecord, type LoopState, type LoopVerdict } from "./types.ts";
 
 const empty: LoopState = Object.freeze({ entries: Object.freeze([]), total: 0 });
 
@@ -82,12 +76,8 @@ export function recordInto(memory: LoopMemory, record: LoopRecord, args: unknown
     if (answers.length >= mostAnswers) answers.shift();
     answers.push(answerMark(entry.tool, entry.exactKey));
   }
-  const { index } = memory;
-  if (index !== undefined) {
-    if (entries.length >= windowSize) index.count(entries[entries.length - windowSize]!, -1);
-    index.count(entry, 1);
-  }
-  const most = index === undefined ? windowSize : 2 * windowSize;
+  memory.index?.add(entry);
+  const most = memory.index === undefined ? windowSize : 2 * windowSize;
   if (entries.length >= most) entries.splice(0, entries.length - windowSize + 1);
   entries.push(entry);
   return entry;
@@ -102,20 +92,9 @@ function timeInTool(memory: LoopMemory, { startedAt, at }: LoopRecord): number {
 }
 
 /** A number of an answer: 64 of them take less room than 64 texts, and are searched faster. */
-function answerMark(tool: string, exactKey: ResultKey): number {
-  const mark = markedBy(tool, tool.length);
-  if (typeof exactKey === "string") return markedBy(exactKey, mark);
-  return Math.imul(mark ^ exactKey ^ ((exactKey / 0x100000000) << 11), 0x85ebca77);
-}
-
-/** Two characters at a time; behind the end of the text is 0. */
-function markedBy(text: string, before: number): number {
-  let mark = before;
-  for (let index = 0; index < text.length; index += 2) {
-    const two = text.charCodeAt(index) | (text.charCodeAt(index + 1) << 16);
-    mark = Math.imul(mark ^ two ^ (mark >>> 15), 0x85ebca77);
-  }
-  return mark;
+function answerMark(tool: string, exactKey: number): number {
+  const mark = hashNumber(tool) ^ exactKey;
+  return Math.imul(mark ^ ((exactKey / 0x100000000) << 11), 0x85ebca77);
 }
 
 /** After a new message of the user nothing before it counts; a stopped run stays stopped. */
@@ -159,7 +138,7 @@ function isEvidence(record: LoopRecord): boolean {
   return (
     typeof record.tool === "string" &&
     record.argsKey !== undefined &&
-    record.resultKey !== undefined &&
+    typeof record.resultKey === "number" &&
     record.infrastructure !== true &&
     record.errorCode !== "cancelled"
   );
@@ -275,8 +254,8 @@ const compared: Comparison = {
 function compare(
   entries: readonly LoopEntry[],
   call: Pick<LoopRecord, "tool" | "argsKey" | "round">,
-  resultKey: ResultKey,
-  exactKey: ResultKey,
+  resultKey: number,
+  exactKey: number,
   known?: EntryIndex,
   isTelling = false,
 ): Readonly<Comparison> {

@@ -184,7 +184,7 @@ export function isNextOf(
   last: LoopEntry | undefined,
   tool: string,
   argsKey: LoopEntry["argsKey"],
-  exactKey: LoopEntry["exactKey"],
+  exactKey: number,
 ): boolean {
   if (last === undefined || last.tool !== tool || last.exactKey !== exactKey || last.isComplaint)
     return false;

@@ -17,16 +17,13 @@ export interface LoopCandidate {
   readonly args?: unknown;
 }
 
-/** Equal for results that count as equal. A state that an earlier version stored has texts. */
-export type ResultKey = number | string;
-
 /** A finished call as the pipeline reports it. */
 export interface LoopRecord extends Omit<LoopCandidate, "args"> {
   readonly callId: string;
   /** Hash of the whole result with timestamps, ids and the like masked, taken before it is shortened. */
-  readonly resultKey: ResultKey;
+  readonly resultKey: number;
   /** Hash to compare results of calls with different arguments. Default: `resultKey`. */
-  readonly exactKey?: ResultKey;
+  readonly exactKey?: number;
   /** The text of the result reads like an error. */
   readonly saysError?: boolean;
   /** A short answer that many questions can have, such as "healthy". */
@@ -51,8 +48,8 @@ export type Inferred = "readOnly" | "error";
 export interface LoopEntry
   extends Readonly<Pick<LoopRecord, "callId" | "tool" | "argsKey" | "readOnly" | "isError" | "executed">> {
   /** For a blocked call: the predicted result. */
-  readonly resultKey: ResultKey;
-  readonly exactKey: ResultKey;
+  readonly resultKey: number;
+  readonly exactKey: number;
   readonly errorCode: string | undefined;
   /** That the call only reads, or that it failed, was inferred. */
   readonly inferred: Inferred | undefined;
