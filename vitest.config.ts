@@ -1,5 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { FlakyReporter } from "./scripts/flaky-reporter.ts";
+import { LongFilesFirst } from "./scripts/long-files-first.ts";
 import { sharedTestSettings } from "./scripts/shared-test-settings.ts";
 
 export default defineConfig({
@@ -7,6 +8,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["toolrack-source"] } },
   test: {
     ...sharedTestSettings,
+    sequence: { sequencer: LongFilesFirst },
     reporters: [
       "default",
       ...(process.env.GITHUB_ACTIONS ? (["github-actions"] as const) : []),
