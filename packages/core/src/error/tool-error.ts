@@ -1,6 +1,6 @@
 import { redact } from "../call/redact.ts";
 import { safeJson } from "../schema/json.ts";
-import { isRecord } from "../schema/visit.ts";
+import { isRecord, reasonOf } from "../schema/visit.ts";
 import { type ToolErrorCode, type ToolErrorResponse, toolErrorCodes } from "./codes.ts";
 
 const brand = Symbol.for("toolrack.ToolError");
@@ -146,7 +146,7 @@ function causeText(error: ToolError): string {
   try {
     let cause = error.cause;
     for (let depth = 0; cause !== undefined && depth < DEEPEST_CAUSE; depth++) {
-      const text = cause instanceof Error ? cause.message : String(cause);
+      const text = reasonOf(cause);
       // The error of a call repeats the message of what its tool threw.
       if (text !== texts.at(-1)) texts.push(text);
       cause = isRecord(cause) || cause instanceof Error ? cause.cause : undefined;

@@ -1,5 +1,5 @@
 import { compileSchema } from "../schema/compile-schema.ts";
-import { isRecord, type JsonSchemaObject, listOf } from "../schema/visit.ts";
+import { isRecord, type JsonSchemaObject, listOf, reasonOf } from "../schema/visit.ts";
 import { canonicalName } from "../tool/name.ts";
 import type { FilePart, ToolResult } from "../tool/result.ts";
 import type { ToolInfo, ToolMetadata } from "../tool/types.ts";
@@ -63,7 +63,7 @@ export function formatTools<Tool>(
       restorers.set(name, restore);
     } catch (error) {
       own.length = 0;
-      take("", "schema", "left_out", `Its schema cannot be sent: ${reasonOf(error)}.`);
+      take("", "schema", "left_out", `Its schema cannot be sent: ${firstLineOf(error)}.`);
     } finally {
       notes.push(...own);
     }
@@ -92,10 +92,9 @@ function withProperText(definition: ToolDefinition): ToolDefinition {
   };
 }
 
-function reasonOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+function firstLineOf(error: unknown): string {
   // The message for a circular object has several lines.
-  return (message.split("\n")[0] ?? "").replace(/\.$/, "");
+  return (reasonOf(error).split("\n")[0] ?? "").replace(/\.$/, "");
 }
 
 /** A tool for providers, before any provider's limits are applied. Plain JSON except `metadata`. */

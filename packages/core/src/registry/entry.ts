@@ -1,7 +1,7 @@
 import { compileSchema } from "../schema/compile-schema.ts";
 import { isPromise } from "../schema/library-validator.ts";
 import type { CompiledSchema } from "../schema/types.ts";
-import { isRecord } from "../schema/visit.ts";
+import { isRecord, reasonOf } from "../schema/visit.ts";
 import {
   checkNameAndExecute,
   DefinitionError,
@@ -56,7 +56,7 @@ export function toEntry(info: ToolInfo, createdAt: number = Date.now()): ToolEnt
   try {
     return new ToolEntry(normalise(info, createdAt));
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    const reason = reasonOf(thrown);
     throw new DefinitionError(
       `The tool "${info.name}" cannot be registered. ${reason}`,
       "parameters",

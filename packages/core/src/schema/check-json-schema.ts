@@ -20,6 +20,7 @@ import {
   memberAt,
   namesIn,
   pointerSteps,
+  reasonOf,
   referenceKeywords,
   type SchemaPlace,
   type SchemaSteps,
@@ -187,7 +188,7 @@ class SchemaCheck {
       toRegExp(pattern);
       this.#usesRiskyPatterns ||= isRiskyPattern(pattern);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = reasonOf(error);
       this.#report(place, steps, `is not a regular expression: ${reason}.`);
     }
   }

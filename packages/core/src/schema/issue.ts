@@ -1,4 +1,5 @@
 import { editDistance } from "../tool/name.ts";
+import { reasonOf } from "./visit.ts";
 
 /** One thing that is wrong with a value. */
 export interface SchemaIssue {
@@ -155,12 +156,4 @@ export function describeFailure(error: unknown): SchemaIssue {
   }
   const received = "a value on which the check failed";
   return { ...frame, received, message: `The value could not be checked: ${reasonOf(error)}` };
-}
-
-function reasonOf(error: unknown): string {
-  try {
-    return error instanceof Error ? error.message : String(error);
-  } catch {
-    return "the check threw."; // An object without a usable toString was thrown.
-  }
 }

@@ -9,7 +9,7 @@ import { type Dialect, plainJsonSchema, prepareJsonSchema } from "./keywords.ts"
 import { isOpenThroughout, KeyGuide, type KnownKeys, knownKeys, unknownKeys } from "./known-keys.ts";
 import { areLinearPatternsLoaded, loadLinearPatterns, toPattern } from "./pattern.ts";
 import { type CompiledSchema, SchemaError, type SchemaOutcome, type ValidateOptions } from "./types.ts";
-import { isRecord, type JsonSchemaObject } from "./visit.ts";
+import { isRecord, type JsonSchemaObject, reasonOf } from "./visit.ts";
 
 /** In a value with this many members or more, only the first errors are reported, to save memory. */
 const largestFullyExplained = 5_000;
@@ -192,7 +192,7 @@ async function importEngine(dialect: Dialect): Promise<Compile> {
     try {
       return ajv.compile(prepared);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = reasonOf(error);
       throw new SchemaError(`Invalid JSON Schema: ${reason}. Correct the schema; no value was checked.`, {
         cause: error,
       });

@@ -9,7 +9,7 @@ import {
   type SchemaOutcome,
   type ValidateOptions,
 } from "./types.ts";
-import { type JsonSchemaObject, memberAt } from "./visit.ts";
+import { type JsonSchemaObject, memberAt, reasonOf } from "./visit.ts";
 
 /** What `LibraryValidator` needs of a schema of a library such as Zod. */
 export interface LibrarySchema {
@@ -250,7 +250,7 @@ function standardJsonSchema(schema: StandardSchema): JsonSchemaObject {
     return finishLibrarySchema(jsonSchema.input({ target: "draft-2020-12" }));
   } catch (error) {
     if (SchemaError.is(error)) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = reasonOf(error);
     throw new SchemaError(
       `The schema of ${vendor} has no JSON Schema: ${reason}. Describe that part in another way.`,
       { cause: error },

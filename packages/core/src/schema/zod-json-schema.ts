@@ -1,6 +1,6 @@
 import { finishLibrarySchema } from "./library-validator.ts";
 import { SchemaError } from "./types.ts";
-import { isRecord, type JsonSchemaObject, listOf } from "./visit.ts";
+import { isRecord, type JsonSchemaObject, listOf, reasonOf } from "./visit.ts";
 import {
   called,
   checksOf,
@@ -25,7 +25,7 @@ export function zodJsonSchema(schema: ZodSchema): JsonSchemaObject {
     return finishLibrarySchema(madeByZod(schema) ?? convertZod(schema));
   } catch (error) {
     if (SchemaError.is(error)) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = reasonOf(error);
     const advice = "Describe the part it names in another way.";
     throw new SchemaError(`The Zod schema has no JSON Schema: ${reason}. ${advice}`, { cause: error });
   }

@@ -4,6 +4,7 @@ import { compileSchema } from "../schema/compile-schema.ts";
 import type { SchemaIssue } from "../schema/issue.ts";
 import { isPromise } from "../schema/library-validator.ts";
 import type { InferInput } from "../schema/types.ts";
+import { reasonOf } from "../schema/visit.ts";
 import { definitionOf } from "../schema/zod-definition.ts";
 import { nearestNames } from "./name.ts";
 import { toResult } from "./to-result.ts";
@@ -269,7 +270,7 @@ function checkSchema(name: string, field: "parameters" | "outputSchema", schema:
   try {
     compileSchema(schema);
   } catch (thrown) {
-    const problem = thrown instanceof Error ? thrown.message : String(thrown);
+    const problem = reasonOf(thrown);
     throw new DefinitionError(`The ${field} of the tool "${name}" cannot be used. ${problem}`, field, thrown);
   }
 }

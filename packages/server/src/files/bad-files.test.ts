@@ -31,6 +31,13 @@ describe("a bad file is reported with place, reason and remedy, and stops nothin
       /threw while loading: at load/,
       /top level/,
     ],
+    [
+      "throws at load what nobody can print",
+      "throw Object.create(null);",
+      undefined,
+      /threw while loading: something that cannot be printed/,
+      /top level/,
+    ],
     ["throws a text at load", "throw 'just text';", undefined, /just text/, /top level/],
     ["calls process.exit at load", "process.exit(7);", 1, /process\.exit|exit/, /top level/],
     [

@@ -1,4 +1,5 @@
 import { loadLinearPatterns, type Pattern, toPattern } from "@toolrack/core/internal";
+import { reasonOf } from "./values.ts";
 
 const LONGEST_GLOB = 1_000;
 /** How many texts one range such as `{1..9}` may stand for. */
@@ -32,7 +33,7 @@ export function globPattern(glob: string, options: GlobOptions = {}): Pattern {
     const source = `^${options.before ?? ""}${sourceOf(glob, options)}$`;
     return toPattern(source, options.ignoreCase === true ? "is" : "s");
   } catch (thrown) {
-    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    const reason = reasonOf(thrown);
     throw new Error(`"${glob}" is no glob: ${reason}`, { cause: thrown });
   }
 }

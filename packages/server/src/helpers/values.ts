@@ -6,9 +6,13 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The message of anything that was thrown. */
+/** The message of anything that was thrown. The same as core's. */
 export function reasonOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  try {
+    return thrown instanceof Error ? thrown.message : String(thrown);
+  } catch {
+    return "something that cannot be printed"; // An object without a usable `toString`.
+  }
 }
 
 /**

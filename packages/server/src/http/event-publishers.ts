@@ -3,6 +3,7 @@ import type { RackEvent, ToolCallRecord } from "@toolrack/core";
 import type { ToolSwitches } from "../access/index.ts";
 import type { ApprovalInbox, CallService } from "../calls/index.ts";
 import type { LoadEvent, LoadReport, ToolFiles } from "../files/index.ts";
+import { reasonOf } from "../helpers/index.ts";
 import type { McpServers } from "../mcp/connect/index.ts";
 import type { ConnectedClient } from "../mcp/wire/index.ts";
 import type { SkillLibrary } from "../skills/index.ts";
@@ -148,7 +149,7 @@ function loadOf(event: LoadEvent): object {
   if (event.type === "started") return {};
   if (event.type === "finished") return summaryOf(event.report, LONGEST_LIST);
   const { error } = event;
-  return { message: clip(error instanceof Error ? error.message : String(error)) };
+  return { message: clip(reasonOf(error)) };
 }
 
 /**

@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { reasonOf } from "../helpers/index.ts";
 import { openDatabase } from "./database.ts";
 import { RepairRefused } from "./errors.ts";
 import { livingInstances } from "./instances.ts";
@@ -106,7 +107,7 @@ export function problemsOf(file: string, quick = false): string[] {
     const texts = rows.flatMap((row) => Object.values(row).map(String));
     return texts.length === 1 && texts[0] === "ok" ? [] : texts;
   } catch (error) {
-    return [error instanceof Error ? error.message : String(error)];
+    return [reasonOf(error)];
   } finally {
     database?.close();
   }

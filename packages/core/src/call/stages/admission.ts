@@ -26,6 +26,7 @@ import { loopMessage } from "../../loop/loop-messages.ts";
 import { tooMuchJson } from "../../schema/copy.ts";
 import { isJsonText } from "../../schema/json.ts";
 import type { SchemaOutcome } from "../../schema/types.ts";
+import { reasonOf } from "../../schema/visit.ts";
 import type { ToolInfo } from "../../tool/types.ts";
 import type { CallFrame } from "../call-frame.ts";
 
@@ -98,7 +99,7 @@ export function validate(frame: CallFrame): Promise<void> | undefined {
     try {
       value = raw.trim() === "" ? {} : (JSON.parse(raw) ?? {});
     } catch (thrown) {
-      return repair(frame, raw, thrown instanceof Error ? thrown.message : String(thrown));
+      return repair(frame, raw, reasonOf(thrown));
     }
     // Models sometimes encode the object twice.
     if (typeof value === "string" && value.trimStart().startsWith("{"))
@@ -127,7 +128,7 @@ export function outcomeOf(frame: CallFrame, value: unknown): SchemaOutcome | Pro
 
 /** An unusable schema is the tool's fault, not the caller's. */
 function fault(frame: CallFrame, thrown: unknown): never {
-  const problem = thrown instanceof Error ? thrown.message : String(thrown);
+  const problem = reasonOf(thrown);
   const message = brokenSchema(frame.shownName, problem);
   throw frame.refusal(ToolExecutionError, message, { cause: thrown, recoverable: false });
 }

@@ -184,6 +184,19 @@ describe("approve", () => {
     expect((await policy.execute("read_file", {})).error?.code).toBe("approval_denied");
   });
 
+  it("takes for a no what a policy throws and nobody can print", async () => {
+    const registry = rack({
+      ask: () => {
+        throw Object.create(null);
+      },
+    });
+    const { error } = await registry.execute("delete_file", { path: "a" });
+    expect(error).toMatchObject({
+      code: "approval_denied",
+      message: expect.stringContaining("asking for approval failed: something that cannot be printed"),
+    });
+  });
+
   it("stops waiting when the call is cancelled", async () => {
     const registry = rack({ ask: () => new Promise(() => {}) });
     const call = registry.execute("delete_file", { path: "a" }, { callId: "c" });

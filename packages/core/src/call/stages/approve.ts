@@ -1,5 +1,6 @@
 import { approvalDenied, approvalExpired, goingOnDenied, nobodyToAsk } from "../../error/messages.ts";
 import { ApprovalDeniedError } from "../../error/tool-error.ts";
+import { reasonOf } from "../../schema/visit.ts";
 import type { CallFrame } from "../call-frame.ts";
 import type { ApprovalDecision, ApprovalPolicy, ApprovalRequest, ApprovalVerdict } from "../settings.ts";
 import { pausing } from "../time.ts";
@@ -103,7 +104,7 @@ async function askPerson(
     return decision;
   } catch (thrown) {
     // Listeners that show the question must learn that it is closed.
-    emit(refusal(thrown instanceof Error ? thrown.message : String(thrown)));
+    emit(refusal(reasonOf(thrown)));
     throw thrown;
   } finally {
     if (isBefore) undecided.delete(frame);
@@ -129,7 +130,7 @@ async function inTime(
     controller.signal.addEventListener("abort", () => resolve(undefined), { once: true });
   });
   const asked = (async () => (await question(controller.signal)) ?? refusal(NO_ANSWER))().catch((thrown) =>
-    refusal(`asking for approval failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`),
+    refusal(`asking for approval failed: ${reasonOf(thrown)}`),
   );
   try {
     const answer = await Promise.race([asked, unanswered]);

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { JsonSchemaObject, Logger } from "@toolrack/core";
 import { redact, tooMuchJson } from "@toolrack/core/internal";
+import { reasonOf } from "../../helpers/index.ts";
 import { HttpError } from "./errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -50,7 +51,7 @@ export async function readBody(incoming: IncomingMessage, limit: number): Promis
     return JSON.parse(text);
   } catch (thrown) {
     if (thrown instanceof HttpError) throw thrown;
-    const problem = thrown instanceof Error ? thrown.message : String(thrown);
+    const problem = reasonOf(thrown);
     throw new HttpError("invalid_json", `The body is not JSON in UTF-8: ${problem}.`);
   }
 }

@@ -1,6 +1,7 @@
 import type { Grant } from "../../access/index.ts";
 import { type Answer, approvalMark, INBOX, shownArguments, UnfitAnswer } from "../../calls/index.ts";
 import { type RunView, runExcerpt, runOfQuestion } from "../../code/index.ts";
+import { reasonOf } from "../../helpers/index.ts";
 import type { StoredApproval } from "../../store/index.ts";
 import { ClientDialog, currentDialog } from "./dialog.ts";
 import type { RackServices } from "./mcp-services.ts";
@@ -42,7 +43,7 @@ export function letClientsApprove(
       .then((run) => ask(dialog, approval, run, withdrawn.signal))
       .then((answer) => answer && approvals.answer(id, answer, { name: nameOf(dialog, approval), grant }))
       .catch((thrown) => {
-        const reason = thrown instanceof Error ? thrown.message : String(thrown);
+        const reason = reasonOf(thrown);
         logger.warn(`The approval ${id} could not be answered by the MCP client: ${reason}`);
       })
       .finally(() => asked.delete(id));
@@ -102,7 +103,7 @@ function waitsForOthers({ id, toolName }: StoredApproval): string {
 }
 
 function waitsInInbox(toolName: string, id: string, thrown: unknown): string {
-  const reason = thrown instanceof Error ? thrown.message : String(thrown);
+  const reason = reasonOf(thrown);
   return `The client gave no answer to whether "${toolName}" may run (${reason}). The question waits in the inbox, where somebody can answer it: in the console, or with \`toolrack approvals approve ${id}\`.`;
 }
 
