@@ -11,7 +11,7 @@ function* steps(count: number): Generator<number> {
 }
 
 test("does what a map does, whatever is copied and changed", () => {
-  let layered = new LayeredMap<string, number>();
+  let layered = new LayeredMap<string, number>(16);
   let plain = new Map<string, number>();
   const older: { layered: LayeredMap<string, number>; entries: [string, number][] }[] = [];
   for (const step of steps(4_000)) {

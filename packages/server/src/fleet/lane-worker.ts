@@ -98,7 +98,11 @@ export class LaneWorker {
     link.channel.listen(CALL, (message) => this.#hear(message as ServerMessage));
     link.channel.listen(WHO, () => this.#announce());
     link.channel.onGap(() => this.#announce());
-    link.onUp = () => this.#announce();
+    link.onUp = () => {
+      this.#announce();
+      // A Redis that comes back without its data has forgotten them.
+      for (const { queue } of this.#listening.values()) this.#limit(queue);
+    };
     this.#unsubscribe = registry.subscribe(
       (event) => this.#note(event),
       ["tools", "progress", "log", "state"],
@@ -161,8 +165,8 @@ export class LaneWorker {
 
   #listen(queue: LaneQueue): void {
     const { link, concurrency } = this.#options;
-    const { name, limit, isIdempotent } = queue;
-    if (limit !== undefined) void this.#limit(queue).catch(() => {});
+    const { name, isIdempotent } = queue;
+    this.#limit(queue);
     const worker = link.worker(
       name,
       async (data, job) => {
@@ -190,11 +194,18 @@ export class LaneWorker {
     this.#listening.set(name, listening);
   }
 
-  async #limit({ name, limit }: LaneQueue): Promise<void> {
+  /** Redis keeps limits by the name of the queue, also those that the config no longer has. */
+  #limit({ name, limit }: LaneQueue): void {
+    if (limit === undefined) return;
     const queue = this.#options.link.queue(name);
-    if (limit?.concurrency !== undefined) await queue.setGlobalConcurrency(limit.concurrency);
-    if (limit?.rate !== undefined)
-      await queue.setGlobalRateLimit(limit.rate.calls, limit.rate.seconds * 1_000);
+    const { concurrency, rate } = limit;
+    const set = [
+      concurrency === undefined ? queue.removeGlobalConcurrency() : queue.setGlobalConcurrency(concurrency),
+      rate === undefined
+        ? queue.removeGlobalRateLimit()
+        : queue.setGlobalRateLimit(rate.calls, rate.seconds * 1_000),
+    ];
+    void Promise.all(set).catch(() => {});
   }
 
   #retire(worker: Worker): void {

@@ -223,9 +223,10 @@ export class SkillRepository {
   replace(id: string, bundle: SkillBundle): Promise<StoredSkill> {
     return this.#change(async (db) => {
       const old = await findRow(db, "skills", { id });
-      const before = db.selectFrom("skill_tools").select(["id", "created_at"]).where("skill_id", "=", id);
-      const createdTimes = new Map((await before.execute()).map((tool) => [tool.id, tool.created_at]));
+      const tools = db.selectFrom("skill_tools").select(["id", "created_at"]).where("skill_id", "=", id);
+      const before = await tools.execute();
       await nextTurn();
+      const createdTimes = new Map(before.map((tool) => [tool.id, tool.created_at]));
       await removeRows(db, id);
       return insertSkill(db, id, bundle, old?.created_at ?? Date.now(), createdTimes);
     });

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   findPostgres,
@@ -54,6 +55,17 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
       if (isMet(record)) return record;
       await sleep(20);
     }
+  }
+
+  /** How many calls of the limited tool ran at one time, at most. */
+  function mostAtOnce(): number {
+    let most = 0;
+    let begun = 0;
+    for (const line of linesOf(workspace.directory, "limited.txt")) {
+      begun += line === "begin" ? 1 : -1;
+      most = Math.max(most, begun);
+    }
+    return most;
   }
 
   it("runs a tool of a lane in a worker, and others where the call arrives", async () => {
@@ -138,18 +150,26 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     while ((await running()) < 4) await sleep(1);
     expect((await server.ask("/api/nodes")).body.lanes[0].waiting).toBeGreaterThan(0);
     const burst = await calling;
-    const lines = linesOf(workspace.directory, "limited.txt");
-    let most = 0;
-    let begun = 0;
-    for (const line of lines) {
-      begun += line === "begin" ? 1 : -1;
-      most = Math.max(most, begun);
-    }
-    expect(most).toBe(1);
+    expect(mostAtOnce()).toBe(1);
     const busy = burst.filter(({ status }) => status === 429);
     expect(busy.length).toBeGreaterThan(0);
     expect(busy[0]!.body.error).toMatchObject({ code: "busy", details: { lane: "heavy" } });
     expect(burst.filter(({ body }) => body.status === "completed").length).toBe(12 - busy.length);
+  });
+
+  it("keeps the limit of a tool when Redis comes back without its data", async () => {
+    const client = new Redis(queue.url);
+    await client.flushall();
+    await client.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    const limit = async () =>
+      (await client.keys("*.limited.*:meta")).map((key) => client.hget(key, "concurrency"));
+    while ((await Promise.all(await limit())).join() !== "1") await sleep(20);
+    await client.quit();
+    const calls = await Promise.all(
+      Array.from({ length: 4 }, () => server.call("limited", { n: 1, ms: 50 })),
+    );
+    expect(calls.map(({ body }) => body.status)).toEqual(Array(4).fill("completed"));
+    expect(mostAtOnce()).toBe(1);
   });
 
   it("begins no more calls of a tool in some seconds than its rate allows, whichever worker and server they come to", async () => {
@@ -160,6 +180,18 @@ describe.skipIf(isMissing)("a server and two workers on PostgreSQL and Redis", (
     expect(times).toHaveLength(5);
     // Two begin in the first second, two in the next. The first may have said so late.
     expect(times[4]! - times[0]!).toBeGreaterThan(1_000);
+
+    const lanes = JSON.stringify({ wide: { limits: { paced: { concurrency: 5 } } } });
+    await using _ = await ServerProcess.start(workspace.directory, {
+      command: "worker",
+      env: { ...env, TOOLRACK_WORKERS_LANES: lanes },
+    });
+    // As soon as the limit is forgotten that a worker no longer has, five calls take less, unless the machine is busy.
+    for (let span = Number.POSITIVE_INFINITY; span > 1_000; ) {
+      await Promise.all(Array.from({ length: 5 }, () => server.call("paced", {})));
+      const last = linesOf(workspace.directory, "paced.txt").map(Number).sort().slice(-5);
+      span = last[4]! - last[0]!;
+    }
   });
 
   it("counts no call as waiting that was cancelled while it waited", async () => {

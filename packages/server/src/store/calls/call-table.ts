@@ -59,7 +59,12 @@ export class CallTable {
     const counts = new CallCounts(this.#part).add(rows);
     if (await this.#writeTogether(rows, replaced, counts)) return;
     const isReplacing = Object.keys(replaced).length > 0;
-    const inserts = splitRows(rows).map((group) => this.#insert(group));
+    const plain = this.#engine === "sqlite" ? rows.filter(isPlain) : [];
+    const others = plain.length === 0 ? rows : rows.filter((row) => !isPlain(row));
+    const inserts = [
+      ...splitRows(plain).map(insertPlain),
+      ...splitRows(others).map((group) => this.#insert(group)),
+    ];
     if (this.#engine === "sqlite" && !isReplacing) {
       await this.#db.executeQuery(together([...inserts, ...counts.statements("sqlite")]));
       return;
@@ -161,10 +166,6 @@ export class CallTable {
 
   #insert(rows: readonly CallRow[]): CompiledQuery {
     const values: unknown[] = [];
-    if (this.#engine === "sqlite" && rows.every(isPlain)) {
-      for (const row of rows) values.push(...plainValues(row));
-      return CompiledQuery.raw(plainText(rows.length), values);
-    }
     for (const row of rows) for (const column of callColumns) values.push(row[column]);
     return CompiledQuery.raw(this.#insertText(rows), values);
   }
@@ -233,18 +234,20 @@ function plainValues(row: CallRow): (string | number | null)[] {
 const plainColumns = plainValues(
   Object.fromEntries(callColumns.map((name) => [name, name])) as unknown as CallRow, // Each value is a text.
 ).map(String);
-const others = callColumns.filter((name) => !plainColumns.includes(name));
-const othersText = others
-  .map((name) => JSON.stringify(name === "state" ? "completed" : blankRow[name]))
-  .join();
+const fixedColumns = callColumns.filter((name) => !plainColumns.includes(name));
+const fixedValues = fixedColumns.map((name) => (name === "state" ? "completed" : blankRow[name]));
+const fixedText = JSON.stringify(fixedValues).slice(1, -1).replaceAll('"', "'");
+/** The inserts by their number of rows. */
 const plainTexts: string[] = [];
 
-/** The insert of so many plain rows. */
-function plainText(rows: number): string {
-  const row = `(${plainColumns.map(() => "?")},${othersText.replaceAll('"', "'")})`;
-  plainTexts[rows] ??=
-    `${FAILING_INSERT} into calls (${[...plainColumns, ...others]}) values ${Array(rows).fill(row)}`;
-  return plainTexts[rows];
+function insertPlain(rows: readonly CallRow[]): CompiledQuery {
+  const values: unknown[] = [];
+  for (const row of rows) values.push(...plainValues(row));
+  plainTexts[rows.length] ??=
+    `${FAILING_INSERT} into calls (${[...plainColumns, ...fixedColumns]}) values ${rows
+      .map(() => `(${plainColumns.map(() => "?")}, ${fixedText})`)
+      .join()}`;
+  return CompiledQuery.raw(plainTexts[rows.length]!, values);
 }
 
 /** The same row always gets the same id, so that a row that is replayed from a journal is not kept twice. */
