@@ -89,7 +89,7 @@ export function createClient<Rack extends Methods<Rack> = AnyRack>(options: Clie
   const methods = new Map<string, (args?: object) => Promise<unknown>>();
   const tools = new Proxy(Object.create(null), {
     get(_, name) {
-      // Whoever awaits the object by mistake asks it for `then`, which no tool is called.
+      // An `await` of the object, by mistake, reads its `then`. No tool has that name.
       if (typeof name !== "string" || name === "then") return undefined;
       const method = methods.get(name) ?? ((args?: object) => call(name, args));
       methods.set(name, method);

@@ -13,8 +13,9 @@ export class AnswerMask {
   readonly #stream: MaskStream;
   readonly #say: Say;
   #type: TextPart["type"] = "text";
-  /** Probabilities of tokens of which a part is held back, and the text before and after masking since then. */
+  /** The probabilities of tokens that wait, because a part of their text is held back. */
   #logprobs: unknown[] = [];
+  /** The text of these tokens, before and after masking. */
   #before = "";
   #after = "";
   #hasMasked = false;

@@ -250,8 +250,8 @@ const LAST_ANSWERS_TIMEOUT = 1_000;
 const SWEEP = 10;
 
 /**
- * Whether this Node, as all from 24.9 on, asks which requests may change the protocol. Others would let all of them, and
- * some programs offer HTTP/2 with every request. There, stdio clients cannot join.
+ * Whether this Node asks the server which requests may change the protocol, as Node does from 24.9 on. An older one would
+ * let all of them, and some programs offer HTTP/2 with every request; so with it none may, and stdio clients cannot join.
  */
 const choosesUpgrades = !/^24\.[0-8]\./.test(process.versions.node);
 

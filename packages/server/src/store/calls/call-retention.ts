@@ -58,7 +58,7 @@ export async function pruneCalls(
     const named = expired.flatMap(({ result_blob, more_blob }) => [result_blob ?? "", more_blob ?? ""]);
     await blobs.remove(named.filter(Boolean), (names) => referencedBlobs(database, names));
     if (expired.length < rows.length) return;
-    // Whoever is served meanwhile gets half of the time.
+    // Other work gets as much time as this took.
     await sleep(performance.now() - begun);
   }
 }

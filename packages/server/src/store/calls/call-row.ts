@@ -293,7 +293,7 @@ type MadeBy = Pick<EndingDetails, "via" | "expert">;
 
 function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: MadeBy): string {
   const recorded: RecordedFlags = {
-    // The first, by which calls in loops are found: see `wasInLoop`.
+    // Written as the first member: `wasInLoop` finds calls in loops by how this text begins.
     ...(flags?.loop && { loop: flags.loop }),
     ...flags,
     ...(via !== undefined && { via: toLabel(via) }),
@@ -304,7 +304,7 @@ function flagsJson(flags: ToolCallRecord["flags"], { via, expert }: MadeBy): str
   return text;
 }
 
-/** What was written last for a call of which only its maker is told: mostly the next call has the same one. */
+/** The text that was written last for a call with nothing but `via`. Mostly the next call has the same and uses it again. */
 let usual: { readonly via: string | undefined; readonly text: string } | undefined;
 
 /** The column `error`: the error, and where it was thrown. */
