@@ -263,6 +263,11 @@ describe("exactKey", () => {
     expect(exactKey("Ray ID: 8f14e45fceea167a is set")).not.toBe(exactKey("Ray ID: 45c48cce2e2d7fbd is set"));
   });
 
+  it.each(["", "a", "saved", "saved.", "°C in Riga", "已保存", `${"on and ".repeat(28)}on`])(
+    "is the same number for %j as an answer and as an error",
+    (text) => expect(exactKey(text)).toBe(exactKey(text, true)),
+  );
+
   it("is the resultKey of a text in which nothing is masked", () => {
     expect(exactKey("3 hits")).toBe(resultKey("3 hits"));
   });
