@@ -3,6 +3,7 @@ import { mkdir } from "node:fs/promises";
 import {
   BusinessError,
   InvalidArgumentError,
+  type JsonSchemaObject,
   type ProgressUpdate,
   type ToolContext,
   type ToolError,
@@ -82,9 +83,10 @@ export class SingleFileTool {
   }
 
   async run(context: ToolContext<never>): Promise<unknown> {
-    const { name, items, sandbox, stacks } = this.#parts;
+    const { name, file, items, sandbox, stacks } = this.#parts;
     const isDryRun = context.extra.dryRun === true;
-    const environment = await this.#environment(isDryRun);
+    const { environment: declared } = file.description;
+    const environment = declared === undefined ? {} : await this.#environment(declared, isDryRun);
     const params: ExecuteParams = { input: context.input, storageVersion: await items.refresh() };
     const box = await sandbox();
     this.#folders ??= await this.#parts.folders();
@@ -108,14 +110,12 @@ export class SingleFileTool {
     if (keys.length > 0) (await this.#parts.sandbox()).retire(keys);
   }
 
-  async #environment(isLenient: boolean): Promise<Record<string, unknown>> {
-    const { name, file, grant, variables } = this.#parts;
-    const { environment } = file.description;
-    if (environment === undefined) return {};
+  #environment(schema: JsonSchemaObject, isLenient: boolean): Promise<Record<string, unknown>> {
+    const { name, grant, variables } = this.#parts;
     const lookUp = async (key: string, isSecret: boolean) =>
       (await variables.get(name, key, isSecret)) ?? grant.environment?.[key];
     const refresh = () => variables.refresh();
-    return resolveEnvironment({ tool: name, schema: environment, lookUp, refresh, isLenient });
+    return resolveEnvironment({ tool: name, schema, lookUp, refresh, isLenient });
   }
 
   #specFor(
