@@ -106,7 +106,7 @@ function markOf(value: unknown, depth = 0): number {
     // What most members are is marked in place, without going deeper: nested arguments 130 → 95 ns.
     if (typeof member === "string") mark = textMark(member);
     else if (typeof member === "number") mark = numberMark(member);
-    else if (typeof member === "boolean") mark = member ? 0x7a11 : 0xfa15;
+    else if (typeof member === "boolean") mark = Number(member);
     else if (member === undefined || typeof member === "function") continue;
     else mark = markOf(member, depth + 1);
     held += 8;

@@ -231,14 +231,14 @@ export const shortAnswer = 300;
 const isEmpty =
   /^[\s[\]{},]*(?:"\w+"\s*:\s*(?:\[\]|\{\}|null|""|0|false)[\s[\]{},]*)*$|^(?:null|none|undefined)$/i;
 
-const emptyBegins: ReadonlySet<number> = new Set(Array.from('[]{},"nNuU', (mark) => mark.charCodeAt(0)));
+const emptyBegins: ReadonlySet<string> = new Set('[]{},"nNuU');
 
 /** Whether a text has nothing in it. */
 export function saysNothing(text: string): boolean {
   if (text.length > shortAnswer) return false;
   // To see that a text begins otherwise is quicker than the pattern (46 ns).
   const code = text.charCodeAt(0);
-  const isOther = code > 32 && code < 0x1680 && code !== 0xa0 && !emptyBegins.has(code);
+  const isOther = code > 32 && code < 0x1680 && code !== 0xa0 && !emptyBegins.has(text[0]!);
   return !isOther && isEmpty.test(text);
 }
 

@@ -93,8 +93,7 @@ function timeInTool(memory: LoopMemory, { startedAt, at }: LoopRecord): number {
 
 /** A number of an answer: 64 of them take less room than 64 texts, and are searched faster. */
 function answerMark(tool: string, exactKey: number): number {
-  const mark = hashNumber(tool) ^ exactKey;
-  return Math.imul(mark ^ ((exactKey / 0x100000000) << 11), 0x85ebca77);
+  return hashNumber(tool) ^ exactKey;
 }
 
 /** After a new message of the user nothing before it counts; a stopped run stays stopped. */

@@ -179,8 +179,6 @@ const CLOSE_SQUARE = 93;
 const UNDERSCORE = 95;
 const SMALL_D = 100;
 const SMALL_E = 101;
-const SMALL_K = 107;
-const SMALL_S = 115;
 const SMALL_T = 116;
 const SMALL_X = 120;
 const WIDE_COLON = 0xff1a;
@@ -366,10 +364,10 @@ function mayEndLabel(text: string, index: number): boolean {
 
 function isLabelledTime(text: string, start: number): boolean {
   let end = start;
-  let last = text.charCodeAt(end - 1);
-  while (end > start - 4 && isBetweenLabelAndValue(last)) last = text.charCodeAt(--end - 1);
-  if (end === start || (last !== SMALL_S && last !== SMALL_K)) return false;
-  return LABELLED_TIME.test(text.slice(Math.max(0, end - 24), end));
+  while (end > start - 4 && isBetweenLabelAndValue(text.charCodeAt(end - 1))) end--;
+  if (end === start) return false;
+  const last = text[end - 1];
+  return (last === "s" || last === "k") && LABELLED_TIME.test(text.slice(Math.max(0, end - 24), end));
 }
 
 function isBetweenLabelAndValue(code: number): boolean {

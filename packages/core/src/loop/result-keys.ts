@@ -1,10 +1,10 @@
-import { hashNumber, hashSamples, hashText, hashValue, hashWithout } from "../schema/hash.ts";
+import { hashCodes, hashNumber, hashSamples, hashText, hashValue, hashWithout } from "../schema/hash.ts";
 import { safeJson } from "../schema/json.ts";
 import type { RawResult } from "../tool/result.ts";
 import type { ToolInfo } from "../tool/types.ts";
 import { readsOnly, saysError, saysNone, saysNothing, shortAnswer } from "./inference.ts";
 import { type Noise, noiseIn } from "./noise.ts";
-import { signsOf } from "./text-signs.ts";
+import { lastCodes, signsOf } from "./text-signs.ts";
 import { stableResultLength, tellingResultLength } from "./thresholds.ts";
 
 type Parts = Pick<RawResult, "content" | "type" | "attachments" | "structured" | "blocks" | "structuredText">;
@@ -160,7 +160,8 @@ function partKeys(
   args: unknown,
 ): Keys {
   if (noise === undefined || !noise.isAside) {
-    const key = hashNumber(text, from, to);
+    // Such a text has just been looked through for signs.
+    const key = isData ? hashCodes(lastCodes, to) : hashNumber(text, from, to);
     return { resultKey: key, exactKey: key };
   }
   const spans = withoutIds(text, noise, isData, args);

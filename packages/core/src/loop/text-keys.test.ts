@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { cpuTime } from "../../../../scripts/cpu-time.ts";
+import { hashNumber } from "../schema/hash.ts";
 import { textKeys } from "./result-keys.ts";
 
 const at = Date.UTC(2026, 6, 1, 12);
@@ -262,6 +263,11 @@ describe("exactKey", () => {
     expect(exactKey(page("8f14e45fceea167a"))).toBe(exactKey(page("45c48cce2e2d7fbd")));
     expect(exactKey("Ray ID: 8f14e45fceea167a is set")).not.toBe(exactKey("Ray ID: 45c48cce2e2d7fbd is set"));
   });
+
+  it.each(["", "a", "saved", "saved.", "°C in Riga", "已保存", `${"on and ".repeat(28)}on`])(
+    "is the hash of %j, which is read once for signs and hash",
+    (text) => expect(exactKey(text)).toBe(hashNumber(text)),
+  );
 
   it("is the resultKey of a text in which nothing is masked", () => {
     expect(exactKey("3 hits")).toBe(resultKey("3 hits"));

@@ -52,6 +52,9 @@ for (const [sign, words] of tellingLetters) {
   }
 }
 
+/** The codes of the characters of the text that was looked through last. */
+export const lastCodes = new Uint16Array(longest);
+
 /**
  * The signs that a text may have; one that is missing is surely missing. From the fifth bit on, the index of the first digit,
  * or one before it.
@@ -64,6 +67,7 @@ export function signsOf(text: string): number {
   let three = 0;
   for (let index = 0; index < length; index++) {
     const code = text.charCodeAt(index);
+    lastCodes[index] = code;
     three = ((three << 5) | (code < 256 ? kinds[code]! : FOREIGN)) & 0x7fff;
     if ((signs & DIGITS) === 0) digit = index;
     signs |= signsOfThree[three]!;
