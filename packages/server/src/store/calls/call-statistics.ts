@@ -259,6 +259,11 @@ function totalsOf({ db }: OpenedDatabase, summed: RawBuilder<unknown>) {
 function calledTools({ db, engine }: OpenedDatabase, tool: string) {
   const pattern = toStorableText(tool);
   const start = pattern.slice(0, pattern.search(/[*?]/));
+  // To ask every name for its beginning, or for the least one with `min`, takes a quarter longer.
+  const goesOn =
+    start === ""
+      ? sql`named.name is not null`
+      : sql`substr(named.name, 1, ${sql.lit([...start].length)}) = ${start}`;
   const named = sql<{ name: string }>`(${
     // It does so by itself, and its recursion ends after a thousand steps.
     engine === "mysql"
@@ -266,8 +271,8 @@ function calledTools({ db, engine }: OpenedDatabase, tool: string) {
       : sql`with recursive named(name) AS (
           select min(tool_name) from tool_days where tool_name >= ${start}
           union all
-          select (select min(tool_name) from tool_days where tool_name > named.name)
-          from named where substr(named.name, 1, ${sql.lit([...start].length)}) = ${start}
+          select (select tool_name from tool_days where tool_name > named.name order by tool_name limit 1)
+          from named where ${goesOn}
         ) select name from named where name is not null`
   })`;
   return db
