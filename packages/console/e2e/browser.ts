@@ -93,7 +93,7 @@ function watchRequests(page: Page): void {
   page.on("requestfailed", (request) => requests.open.delete(request));
 }
 
-/** Resolves when a page has what it asked for, has done what there is to do with it, and asks for nothing more. */
+/** Resolves when no request of the page is under way, and the browser has nothing left to do for it. */
 export async function settled(page: Page): Promise<void> {
   const requests = requestsOf.get(page);
   for (let before = -1; requests !== undefined && (before < requests.count || requests.open.size > 0); ) {

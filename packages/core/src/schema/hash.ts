@@ -27,7 +27,7 @@ export function hashNumber(text: string, from = 0, to = text.length): number {
   return mixed();
 }
 
-/** The same for a text whose characters have these codes: to read them from a list takes half as long (20 ns). */
+/** `hashNumber` of a text, from the codes of its characters: to read them from a list takes half as long (20 ns). */
 export function hashCodes(codes: Uint16Array, length: number): number {
   let one = 0x243f6a88 ^ length;
   let two = 0x85a308d3 ^ length;
@@ -49,7 +49,7 @@ export function hashCodes(codes: Uint16Array, length: number): number {
   return mixed();
 }
 
-/** The same, whatever stands in some spans of the text, which are in order. */
+/** The fingerprint of a text, or of a part of it, without some spans of it, which are in order. */
 export function hashWithout(
   text: string,
   spans: readonly { readonly from: number; readonly to: number }[],

@@ -73,7 +73,7 @@ export interface Origin {
   readonly connection: ClientConnection | undefined;
   /** Forgotten when the first call has ended, because they may hold credentials of the caller. */
   headers: RequestHeaders | undefined;
-  /** Whoever can be asked questions while the first call runs. */
+  /** The caller's program, if it can be asked questions while the first call runs. */
   client?: CallClient | undefined;
 }
 

@@ -281,7 +281,7 @@ export class CallService implements CallFollower {
     return (await this.#channel?.request(node, CANCEL, { callId, reason })) === true;
   }
 
-  /** Whoever can be asked about the call and all calls that it led to. Undefined when nobody can, or when the first has ended. */
+  /** The program that made the first call of a chain, if it can be asked questions. Undefined once that call has ended. */
   clientOf(callId: string): CallClient | undefined {
     return this.#book.originOf(callId)?.client;
   }

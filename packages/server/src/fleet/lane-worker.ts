@@ -413,10 +413,8 @@ export class LaneWorker {
  * were taken, the next call would wait until one of those under way has ended, which may itself wait for that call.
  */
 function lookAgain(worker: Worker): void {
-  // Its types leave out what its loop waits for.
-  const { mainLoopQueue } = worker as unknown as {
-    readonly mainLoopQueue?: Pick<Set<unknown>, "add"> | null;
-  };
+  type Looping = { readonly mainLoopQueue?: Pick<Set<unknown>, "add"> | null };
+  const { mainLoopQueue } = worker as unknown as Looping; // Its types leave out what its loop waits for.
   mainLoopQueue?.add(Promise.resolve());
 }
 

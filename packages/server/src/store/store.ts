@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "@toolrack/core";
-import { makeOwnFolder } from "../helpers/index.ts";
+import { makeOwnFolder, reasonOf } from "../helpers/index.ts";
 import { ApprovalRepository, type ApprovalStore } from "./approvals.ts";
 import { BlobFolder, Blobs } from "./blobs.ts";
 import { CallJournals } from "./calls/call-journal.ts";
@@ -112,12 +112,12 @@ export async function openStore({
   const reachability: Reachability = {
     lost: ({ cause }) =>
       logger.error(
-        `${shown} does not answer: ${reasonOf(cause)}. What needs it is answered with 503 store_unavailable until it is back; the server connects again by itself.`,
+        `${shown} does not answer: ${reasonInside(cause)}. What needs it is answered with 503 store_unavailable until it is back; the server connects again by itself.`,
       ),
     found: () => logger.warn(`${shown} answers again.`),
   };
   const { database, instance } = await open(engine, place, locks, reachability, logger).catch((error) => {
-    throw new Error(`Cannot open ${shown}: ${reasonOf(error)}${adviceFor(error)}`, { cause: error });
+    throw new Error(`Cannot open ${shown}: ${reasonInside(error)}${adviceFor(error)}`, { cause: error });
   });
   const { db } = database;
   const blobs = await openBlobs(database, join(directory, "blobs"), address).catch(async (error) => {
@@ -263,9 +263,9 @@ function adviceFor(error: unknown): string {
   return ". The file is damaged. Run `toolrack doctor --repair` in the workspace: it keeps a copy of the file and saves what can be read into a new one. Or put a backup in its place.";
 }
 
-function reasonOf(thrown: unknown): string {
+function reasonInside(thrown: unknown): string {
   const error = thrown instanceof StoreUnavailable ? thrown.cause : thrown;
   // When all addresses of a host fail, the common error has no message.
   const first = error instanceof AggregateError ? error.errors[0] : error;
-  return first instanceof Error ? first.message : String(first);
+  return reasonOf(first);
 }

@@ -55,7 +55,7 @@ export async function connectionEntry(
   return entry;
 }
 
-/** Adds to an entry what the person who has signed in at the server `key` may use. `headers`: those of the sign-in. */
+/** The entry of the server `key` with the headers, or for an API the tokens, of the person who has signed in there. */
 export function withSignIn(
   entry: ResolvedEntry,
   key: string,
@@ -66,7 +66,7 @@ export function withSignIn(
   return entry.kind === "api" ? { ...entry, tokens: tokensOf(key, signIn) } : entry;
 }
 
-/** The tokens of whoever has signed in at an API, for its calls. */
+/** The tokens that calls of an API send, of the person who has signed in there. */
 function tokensOf(key: string, signIn: SignIn | undefined): ApiTokens {
   return {
     async token() {

@@ -85,7 +85,7 @@ export class ServerLists {
     else this.#rereading.later();
   }
 
-  /** Offers nothing any more. */
+  /** Empties the lists, because the server may offer nothing any more. */
   empty(): void {
     this.#take(emptyCatalogue, lists);
   }
